@@ -111,6 +111,7 @@ class DumpedTable(StreamedTable):
             )
 
 
+@tf.autograph.experimental.do_not_convert
 def dump_tables(folder: tf.Tensor, tables: Sequence[DumpedTable]) -> tf.Operation | None:
     """Returns the op that dumps tables; in eager mode dumps them.
 
@@ -132,6 +133,7 @@ def dump_tables(folder: tf.Tensor, tables: Sequence[DumpedTable]) -> tf.Operatio
     return _dump(folder, tables)
 
 
+@tf.autograph.experimental.do_not_convert
 def load_tables(folder: tf.Tensor, tables: Sequence[DumpedTable]) -> tf.Operation | None:
     """Returns the op that fills tables from dumps, all or none; in eager mode fills them.
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
+@tf.autograph.experimental.do_not_convert
 def dump_to_files(table: Table, folder: str | os.PathLike[str] | tf.Tensor) -> tf.Operation:
     """Writes a table's two files; without a hash index, all rows, used or not.
 
@@ -37,6 +38,7 @@ def dump_to_files(table: Table, folder: str | os.PathLike[str] | tf.Tensor) -> t
     return dump_tables(_as_folder(folder), [dumped])
 
 
+@tf.autograph.experimental.do_not_convert
 def restore_from_files(
     table: Table, folder: str | os.PathLike[str] | tf.Tensor, name: str | None = None
 ) -> tf.Operation:
@@ -62,6 +64,7 @@ def restore_from_files(
     return dumped.restore_from(_as_folder(folder), collectives_of_table(table, "restore"))
 
 
+@tf.autograph.experimental.do_not_convert
 def set_rows(table: Table, rows: Any) -> tf.Operation:
     """Replaces a table's contents by the keys 0..n-1 with the given rows.
 
@@ -80,6 +83,7 @@ def set_rows(table: Table, rows: Any) -> tf.Operation:
     return assign_rows(table, tf.range(num_rows), rows)
 
 
+@tf.autograph.experimental.do_not_convert
 def assign_rows(table: Table, keys: Any, rows: Any) -> tf.Operation:
     """Replaces a table's contents by the given keys and rows.
 
