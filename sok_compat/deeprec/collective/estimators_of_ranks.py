@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow.compat.v1 as tf
 
+from sok_compat.checkpoint.files.table_names import find_tables
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
@@ -92,25 +93,26 @@ class _Exports(_Estimator):
 
     def eval_dir(self, name: str | None = None) -> str:
         """As in tf.estimator; rank 1 has `eval_rank_1`, since two writers damage an events file."""
-        if not _is_rank_0():
+        if is_connected() and current_ranks().rank != 0:
             name = f"{name}_rank_{current_ranks().rank}" if name else f"rank_{current_ranks().rank}"
         return super().eval_dir(name)
 
     def export_saved_model(self, *args: Any, **kwargs: Any) -> bytes | None:
         """As in tf.estimator, on rank 0, with the rows of all ranks; None on other ranks."""
-        return _exported(super().export_saved_model, args, kwargs)
+        return _exported(self, super().export_saved_model, args, kwargs)
 
     def export_savedmodel(self, *args: Any, **kwargs: Any) -> bytes | None:
         """As above, with the older name and arguments."""
-        return _exported(super().export_savedmodel, args, kwargs)
+        return _exported(self, super().export_savedmodel, args, kwargs)
 
     def experimental_export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes | None:
         """As above, for several modes."""
-        return _exported(super().experimental_export_all_saved_models, args, kwargs)
+        return _exported(self, super().experimental_export_all_saved_models, args, kwargs)
 
 
-def _exported(export, args, kwargs):
-    if not _is_rank_0():
+def _exported(estimator, export, args, kwargs):
+    given = inspect.signature(export).bind(*args, **kwargs).arguments
+    if not _exports(estimator, given.get("checkpoint_path")):
         return None
     with graphs_of_one_rank():
         folder = export(*args, **kwargs)
@@ -118,9 +120,18 @@ def _exported(export, args, kwargs):
     return folder
 
 
-def _is_rank_0() -> bool:
-    """Whether this process is rank 0, or shares no tables with other ranks."""
-    return not is_connected() or current_ranks().rank == 0
+def _exports(estimator: _Estimator, checkpoint: str | None) -> bool:
+    """Whether this process writes exports: rank 0, or any that shares no tables with other ranks.
+
+    One that has not trained shares them if the checkpoint has tables; without a checkpoint it has
+    nothing to export.
+    """
+    if current_ranks().rank == 0:
+        return True
+    if is_connected():
+        return False
+    checkpoint = checkpoint or estimator.latest_checkpoint()
+    return checkpoint is not None and not find_tables(tensors_in(checkpoint))
 
 
 @functools.cache
@@ -128,9 +139,18 @@ def _exporter_of_rank_0(name: str) -> type:
     """The class `tf.estimator.<name>` of scripts: it also compares and deletes exports."""
     stock = getattr(tf.estimator, name)
 
-    def export(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def export(
+        self: Any,
+        estimator: _Estimator,
+        export_path: str,
+        checkpoint_path: str | None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         """As in tf.estimator, on rank 0; None on other ranks."""
-        return stock.export(self, *args, **kwargs) if _is_rank_0() else None
+        if not _exports(estimator, checkpoint_path):
+            return None
+        return stock.export(self, estimator, export_path, checkpoint_path, *args, **kwargs)
 
     return type(
         name, (stock,), {"__doc__": f"As tf.estimator.{name}, on rank 0.", "export": export}

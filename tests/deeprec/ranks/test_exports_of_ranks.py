@@ -53,6 +53,14 @@ def test_without_a_strategy_rank_0_exports_for_all(who):
 
 
 @needs_estimator
+def test_rank_0_exports_in_a_job_that_only_exports():
+    (paths, found, logits), (of_second, *_) = (rank["alone"] for rank in ranks_without_strategy())
+    assert all(paths) and of_second == [None, None] and np.ptp(logits) > 0.01
+    for exported in found:
+        np.testing.assert_allclose(exported, logits, rtol=1e-5)
+
+
+@needs_estimator
 def test_without_a_strategy_ranks_are_told_once_that_they_read_the_same_rows():
     """By the runs of one process together; not of evaluations, nor of inputs with shards."""
     first, second = (rank["told"] for rank in ranks_without_strategy())

@@ -8,8 +8,16 @@ from pathlib import Path
 import numpy as np
 
 import sok_compat.deeprec as tf
+from sok_compat.ranks.collectives import graphs_of_one_rank
 from tests.distributed.workers.deeprec.heard import Heard
-from tests.distributed.workers.ranks import RANK, SIZE, hvd, report, session_config
+from tests.distributed.workers.ranks import (
+    RANK,
+    SIZE,
+    hvd,
+    report,
+    session_config,
+    wait_for_all_ranks,
+)
 
 FOLDER = Path(os.environ["SOK_TEST_FOLDER"])
 IDS = np.arange(24, dtype=np.int64).reshape(12, 2)
@@ -55,6 +63,28 @@ def logits_of(folder):
         return session.run(logits.name, {ids.name: IDS})
 
 
+def export_only(folder):
+    """Exports of a job that does not train: what each returns on this rank, and, on rank 0, the
+    models' logits and those of the session that wrote the checkpoint."""
+    folder.mkdir(exist_ok=True)
+    expected = None
+    if RANK == 0:
+        with graphs_of_one_rank(), tf.Graph().as_default():
+            logits = model_fn({"ids": tf.constant(IDS)}, None, "infer").predictions["logits"]
+            with tf.Session(config=session_config()) as session:
+                session.run(tf.global_variables_initializer())
+                expected = session.run(logits)
+                tf.train.Saver().save(session, str(folder / "model.ckpt"), 0)
+    wait_for_all_ranks("saved")
+    estimator = tf.estimator.Estimator(model_fn, str(folder))
+    last = tf.estimator.LatestExporter("last", serving_input)
+    paths = [
+        estimator.export_saved_model(str(folder / "called"), serving_input),
+        last.export(estimator, str(folder / "last"), estimator.latest_checkpoint(), {}, True),
+    ]
+    return paths, [logits_of(path) for path in paths if path], expected
+
+
 def export(folder, exports):
     """{what exports: (number of models, logits of the last)}, the logits of the estimator, and
     the path that it returns on this rank."""
@@ -82,5 +112,8 @@ def export(folder, exports):
 if __name__ == "__main__":
     heard = Heard()
     logging.getLogger("sok_compat").addHandler(heard)
+    alone = export_only(FOLDER / "alone")
     seen = {who: export(FOLDER / who, RANK in ranks) for who, ranks in CALLERS.items()}
-    report({**seen, "told": [text for text in heard.messages if "same rows" in text]})
+    report(
+        {**seen, "alone": alone, "told": [text for text in heard.messages if "same rows" in text]}
+    )
