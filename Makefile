@@ -255,7 +255,7 @@ cuda-report:  ## registers and local memory of all CUDA kernels; needs nvcc
 #   CUDA_ARCHITECTURES=90  what to compile for (default: the GPU that is there)
 #   CUDA_KEYS=25           log2 of the benchmark's keys
 #   CUDA_CMAKE_ARGS=...    more options
-.PHONY: cuda-build cuda-test cuda-test-tensorflow cuda-sanitize cuda-bench cuda-all
+.PHONY: cuda-build cuda-test cuda-test-tensorflow cuda-sanitize cuda-bench gpu-report
 CUDA_ARCHITECTURES ?= native
 CUDA_KEYS ?= 25
 CUDA_BUILD := build/cuda
@@ -305,7 +305,9 @@ cuda-sanitize: cuda-build  ## the same C++ tests under compute-sanitizer: memory
 cuda-bench: cuda-build  ## speed of the CUDA back end, beside the same memory traffic without a table
 	$(CUDA_BUILD)/gpu_benchmark $(CUDA_KEYS)
 
-cuda-all: cuda-test cuda-bench cuda-sanitize  ## all that needs a GPU
+gpu-report:  ## on a GPU: all of these within ten minutes, into one report; OUT=folder, BUILT=1: builds nothing
+	python3 -m benchmarks.gpu.report $(if $(OUT),--out "$(OUT)") $(if $(BUILT),--built) \
+	  --architectures "$(CUDA_ARCHITECTURES)" --log-keys $(CUDA_KEYS)
 
 # --- Horovod: built against the TensorFlow in the environment, never from a cached wheel ---
 # MPI=1: with MPI beside Gloo, by the MPI of requirements-dev.txt.
