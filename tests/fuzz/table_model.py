@@ -22,6 +22,8 @@ class TableModel:
         self._layer = layer
         self._first_rows = first_rows
         self._seen_first_rows = {}
+        if layer.first_values.is_preset and not layer.use_hashtable:  # an array is a write
+            self.rows = self._rows_of_new([range(layer.capacity)])
 
     def call(self, bags, action, weights):
         """The output [bags, dim]; `weights`, of that shape, is its gradient in a training call."""
