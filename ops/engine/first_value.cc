@@ -98,10 +98,16 @@ void WriteFirstValues(const FirstValue& first_value, int64_t num_keys, const int
     for (int64_t i = 0; i < num_keys; ++i) std::fill_n(row_of(i), dim, first_value.low_or_mean);
     return;
   }
+  if (first_value.kind == FirstValue::Kind::kRows) {
+    for (int64_t i = 0; i < num_keys; ++i) {
+      std::copy_n(first_value.rows + KeyInPeriod(first_value, keys[i]) * dim, dim, row_of(i));
+    }
+    return;
+  }
   PendingDraws pending(first_value);
   for (int64_t i = 0; i < num_keys; ++i) {
     float* row = row_of(i);
-    const int64_t key = DrawnKey(first_value, keys[i]);
+    const int64_t key = KeyInPeriod(first_value, keys[i]);
     for (int64_t begin = 0; begin < dim; begin += kColumnsPerDraw) {
       pending.Add(key, begin / kColumnsPerDraw, std::min(kColumnsPerDraw, dim - begin),
                   row + begin);

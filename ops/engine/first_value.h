@@ -17,12 +17,14 @@ struct FirstValue {
     kTruncatedNormal,  // as kNormal, n within two standard deviations of 0
     kConstant,         // low
     kPreset,           // what the row's memory holds when it is assigned
+    kRows,             // rows[floormod(key, period)]
   };
   Kind kind = Kind::kConstant;
   float low_or_mean = 0.0f;
   float high_or_stddev = 0.0f;
-  uint64_t stream = 0;  // from FirstValueStream; differs between tables and seeds
-  int64_t period = 0;   // if > 0, a key has the first value of the key floormod(key, period)
+  uint64_t stream = 0;    // from FirstValueStream; differs between tables and seeds
+  int64_t period = 0;     // if > 0, a key has the first value of the key floormod(key, period)
+  float* rows = nullptr;  // of kRows: [period, dim of the table], in the engine's memory
 };
 
 constexpr Named<FirstValue::Kind> kFirstValueKinds[] = {
@@ -31,6 +33,7 @@ constexpr Named<FirstValue::Kind> kFirstValueKinds[] = {
     {"truncated_normal", FirstValue::Kind::kTruncatedNormal},
     {"constant", FirstValue::Kind::kConstant},
     {"preset", FirstValue::Kind::kPreset},
+    {"rows", FirstValue::Kind::kRows},
 };
 
 /// Rough cost of a column: four of them share a draw, then each takes a quantile.

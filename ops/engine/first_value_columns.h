@@ -20,8 +20,8 @@ SOK_HOST_DEVICE inline RandomWords DrawCounter(int64_t key, int64_t draw) {
            static_cast<uint32_t>(draw), 0}};
 }
 
-/// The key whose draws are those of `key`.
-SOK_HOST_DEVICE inline int64_t DrawnKey(const FirstValue& first_value, int64_t key) {
+/// The key whose first value is that of `key`.
+SOK_HOST_DEVICE inline int64_t KeyInPeriod(const FirstValue& first_value, int64_t key) {
   if (first_value.period == 0) return key;
   const int64_t remainder = key % first_value.period;
   return remainder < 0 ? remainder + first_value.period : remainder;
@@ -30,10 +30,10 @@ SOK_HOST_DEVICE inline int64_t DrawnKey(const FirstValue& first_value, int64_t k
 /// The random words of these columns.
 SOK_HOST_DEVICE inline RandomWords DrawColumns(const FirstValue& first_value, int64_t key,
                                                int64_t draw) {
-  return Philox(DrawCounter(DrawnKey(first_value, key), draw), first_value.stream);
+  return Philox(DrawCounter(KeyInPeriod(first_value, key), draw), first_value.stream);
 }
 
-/// The value of a column from its random word; not for kPreset.
+/// The value of a column from its random word; not for kPreset and kRows.
 SOK_HOST_DEVICE inline float ColumnValue(const FirstValue& first_value, uint32_t word) {
   const float first = first_value.low_or_mean;
   const float second = first_value.high_or_stddev;
@@ -46,6 +46,7 @@ SOK_HOST_DEVICE inline float ColumnValue(const FirstValue& first_value, uint32_t
       return static_cast<float>(double{first} + double{second} * TruncatedNormal(word));
     case FirstValue::Kind::kConstant:
     case FirstValue::Kind::kPreset:
+    case FirstValue::Kind::kRows:
       break;
   }
   return first;

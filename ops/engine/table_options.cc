@@ -18,6 +18,11 @@ void CheckTableOptions(const TableOptions& options) {
   check(placement.num_ranks >= 1, "world_size must be at least 1, got ", placement.num_ranks);
   check(placement.rank >= 0 && placement.rank < placement.num_ranks,
         "rank must be at least 0 and below world_size, got ", placement.rank);
+  const FirstValue& first_value = options.first_value;
+  check(first_value.kind != FirstValue::Kind::kRows ||
+            (first_value.rows != nullptr && first_value.period >= 1),
+        "the first value 'rows' needs rows for a period of at least 1 key, got ",
+        first_value.period);
   if (placement.kind == Placement::Kind::kOneRank) {
     check(placement.owner_rank >= 0 && placement.owner_rank < placement.num_ranks,
           "owner_rank must be at least 0 and below world_size, got ", placement.owner_rank);

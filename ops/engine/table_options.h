@@ -30,8 +30,8 @@ struct TableOptions {
 /// Most floats of a row: 1 GiB. The size of a batch of such rows still fits into an int64.
 constexpr int64_t kMaxDim = int64_t{1} << 28;
 
-/// Throws kInvalidArgument for a dim or capacity below 1, a dim above kMaxDim, and a rank outside
-/// [0, num_ranks).
+/// Throws kInvalidArgument for a dim or capacity below 1, a dim above kMaxDim, a rank outside
+/// [0, num_ranks), and first values of kind kRows without rows.
 void CheckTableOptions(const TableOptions& options);
 
 /// Throws kInvalidArgument for a key that has no row in a table without a hash index because it is

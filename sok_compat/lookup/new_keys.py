@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.runtime.op_library import ops
-from sok_compat.tables.rows.first_rows import first_rows
 from sok_compat.tables.rows.row_ids import kept_as
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class NewKeys:
         if self.initial_rows is not None:
             return self.initial_rows(positions[:, 0])
         if table.first_value.is_given:
-            return first_rows(table, keys)
+            return table.first_value.evaluate(tf.stack([tf.size(keys), table.dim]))
         return tf.zeros([0, table.dim])  # the op library computes them
 
     def insert(

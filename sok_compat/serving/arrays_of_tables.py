@@ -92,7 +92,7 @@ def _variable(name: str, dtype: tf.DType, shape: Sequence[int | None]) -> tf.Var
     )
 
 
-def _rows_of_absent_keys(table: Table) -> np.ndarray | tf.Tensor | tf.Variable:
+def _rows_of_absent_keys(table: Table) -> np.ndarray | tf.Tensor:
     """Returns the rows [period, dim] of keys that are not in the table; see DenseTable."""
     first, history = table.first_value, table.history
     if history is not None and history.filter_freq:
@@ -100,7 +100,9 @@ def _rows_of_absent_keys(table: Table) -> np.ndarray | tf.Tensor | tf.Variable:
     if first.kind == "constant":
         return np.full([1, table.dim], first.low_or_mean, np.float32)
     if first.rows is not None:
-        return first.rows
+        rows = ops.sok_read_first_rows(table.table_handle)
+        rows.set_shape(first.rows.shape)
+        return rows
     if first.period is None:
         raise ValueError(
             f"with stock_ops, keys that {table.table_name} does not have cannot get its first "

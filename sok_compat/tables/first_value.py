@@ -30,6 +30,7 @@ class FirstValue:
       'evaluated': `initializer` runs for the new keys of each step.
       'preset': `initializer` runs once for the whole table; the n-th key gets the n-th row
         (without a hash index: key n).
+      'rows': key k gets rows[floormod(k, period)], which the table's initializer reads.
     """
 
     kind: str
@@ -39,7 +40,7 @@ class FirstValue:
     initializer: Any = None  # of 'evaluated' and 'preset': a callable of (shape, dtype)
     period: int | None = None  # a key starts as floormod(key, period) would
     name: str | None = None  # of the table whose initial rows these are; None: their own
-    rows: tf.Variable | None = None  # [period, dim]: of 'evaluated', instead of initializer
+    rows: tf.Tensor | None = None  # float32 [period, dim], of 'rows'
     called: str = "the initializer of a table"  # the initializer's name in messages
 
     def __str__(self) -> str:
@@ -72,10 +73,15 @@ class FirstValue:
         """Whether the op library receives the rows of new keys instead of computing them."""
         return self.kind == "evaluated"
 
-    @property
-    def op_kind(self) -> str:
-        """The kind as the op library knows it, which receives 'evaluated' rows."""
-        return "constant" if self.kind == "evaluated" else self.kind
+    def op_attributes(self) -> dict[str, Any]:
+        """Attributes of SokTableInitialize; the op library receives 'evaluated' rows."""
+        return {
+            "first_value": "constant" if self.is_given else self.kind,
+            "low_or_mean": self.low_or_mean,
+            "high_or_stddev": self.high_or_stddev,
+            "first_value_period": self.period or 0,
+            "first_value_name": self.name or "",
+        }
 
     def evaluate(self, shape: tf.Tensor | Sequence[int | None]) -> tf.Tensor:
         """Returns the initializer's values of a shape [n, dim], as float32.

@@ -126,6 +126,7 @@ class TableOps(LookupOps, FileFaults):
             self.handle,
             self._variable(rows),
             options.pop("seed", spec.seed),
+            [],
             table_name="users",
             use_hash_index=spec.use_hash_index,
             first_value=spec.first_value,

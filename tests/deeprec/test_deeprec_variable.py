@@ -80,7 +80,11 @@ def test_another_number_of_parts_cannot_be_reused(graph, num_parts):
 
 def test_collections(graph):
     keys = tf1.GraphKeys
-    both = [get_embedding_variable("v", 2), get_embedding_variable("w", 2, trainable=False)]
+    seeded = tf1.random_uniform_initializer(seed=3)  # its rows are no variable of the script's
+    both = [
+        get_embedding_variable("v", 2, initializer=seeded),
+        get_embedding_variable("w", 2, trainable=False),
+    ]
     local = get_embedding_variable("l", 2, collections=[keys.LOCAL_VARIABLES])
     assert tf1.trainable_variables() == [both[0], local]
     assert tf1.global_variables() == both and tf1.local_variables() == [local]

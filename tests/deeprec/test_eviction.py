@@ -111,12 +111,13 @@ def test_a_step_that_fails_keeps_no_rows(graph):
         assert session.run(found_rows(steps.variable, [7, 6, 5])).tolist() == [0, 1, -1]
 
 
-def test_steps_beside_eviction_read_no_other_keys_row(graph):
+@pytest.mark.parametrize("seed", [None, 3])
+def test_steps_beside_eviction_read_no_other_keys_row(graph, seed):
     """Steps that have found rows before an eviction go on reading them, while others give new keys
     rows: rows stay what they start as, so each key must read its own."""
     most = 2000
     variable = get_variable(
-        tf1.random_uniform_initializer(),
+        tf1.random_uniform_initializer(seed=seed),
         init=InitializerOption(default_value_dim=most),
         evict_option=GlobalStepEvict(1),
     )

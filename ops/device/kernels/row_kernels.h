@@ -15,8 +15,15 @@ namespace sok {
 /// The first value of `key` in the columns of a pack, with the CPU's bits. A pack of four takes one
 /// draw.
 template <typename Pack>
-SOK_HOST_DEVICE Pack FirstValuePack(const FirstValue& first_value, int64_t key, int64_t column) {
+SOK_HOST_DEVICE Pack FirstValuePack(const FirstValue& first_value, int64_t dim, int64_t key,
+                                    int64_t column) {
   Pack pack;
+  if (first_value.kind == FirstValue::Kind::kRows) {
+    const float* columns = first_value.rows + KeyInPeriod(first_value, key) * dim + column;
+    SOK_UNROLL
+    for (int i = 0; i < Pack::width; ++i) pack.at[i] = columns[i];
+    return pack;
+  }
   if (first_value.kind == FirstValue::Kind::kConstant) {
     SOK_UNROLL
     for (int i = 0; i < Pack::width; ++i) pack.at[i] = first_value.low_or_mean;
@@ -87,7 +94,7 @@ struct FillFirstValues {
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
     StorePack(plane + row_ids[place.row] * dim + place.column,
-              FirstValuePack<Pack>(first_value, keys[place.row], place.column));
+              FirstValuePack<Pack>(first_value, dim, keys[place.row], place.column));
   }
 };
 
@@ -105,7 +112,7 @@ struct WriteAbsentRows {
     const auto place = grid.At(i);
     if (row_ids[place.row] >= 0) return;
     StorePack(out + place.row * dim + place.column,
-              FirstValuePack<Pack>(first_value, keys[place.row], place.column));
+              FirstValuePack<Pack>(first_value, dim, keys[place.row], place.column));
   }
 };
 

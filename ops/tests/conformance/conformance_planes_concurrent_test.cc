@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planes on every engine: zeros, growth with and without moving, released memory, refusals.
+// Planes on every engine: zeros, growth with and without moving, released memory, refusals, and
+// first values that are rows.
 #include "ops/tests/conformance/engine_fixture.h"
 
 namespace sok {
@@ -9,6 +10,7 @@ using testing::CallWithArrays;
 using testing::Floats;
 using testing::Ids;
 using testing::OnAllEngines;
+using testing::Options;
 using testing::TestedEngine;
 using testing::TestedTable;
 using testing::Words;
@@ -142,6 +144,30 @@ SOK_TEST(ManyTablesWithoutACapacityShareTheAddressSpace) {
     }
     planes.back()->Reserve(100);
     Write(engine, *planes.back(), 99, 1.0f);
+  });
+}
+
+SOK_TEST(FirstValuesAreRowsThatAreGiven) {
+  OnAllEngines([](const TestedEngine& engine) {
+    for (const int64_t dim : {1, 3, 8}) {
+      Floats given;
+      for (int64_t i = 0; i < 10 * dim; ++i) given.push_back(0.5f * static_cast<float>(i));
+      CallWithArrays arrays(engine);
+      TableOptions options = Options(true, 3000, dim);
+      options.first_value = {FirstValue::Kind::kRows, 0.0f, 0.0f, 0, 10, arrays.Upload(given)};
+      const TestedTable table(engine, options);
+      const Ids keys = {0, 9, 10, -1, -10, 1'000'003, INT64_MAX, INT64_MIN};
+      const Ids of_period = {0, 9, 0, 9, 0, 3, 7, 2};
+      const Ids row_ids = table.FindOrInsert(keys);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const auto first = given.begin() + of_period[i] * dim;
+        CHECK_TRUE(table.Row(row_ids[i]) == Floats(first, first + dim));
+      }
+    }
+    TableOptions options = Options(true, 10);
+    options.first_value.kind = FirstValue::Kind::kRows;
+    CHECK_THROWS(ErrorCode::kInvalidArgument, (Words{"'rows' needs rows", "got 0"}),
+                 const TestedTable table(engine, options));
   });
 }
 

@@ -129,14 +129,21 @@ SOK_TEST(AbsentRowsGetTheirFirstValues) {
   ForAllDims([](const TestedEngine& engine, int64_t dim, const Floats&, Floats rows) {
     Ids keys;
     for (int64_t i = 0; i < Size(kRowIds); ++i) keys.push_back(i * 1'000'003);
-    for (const auto kind : {FirstValue::Kind::kPreset, FirstValue::Kind::kUniform}) {
-      const FirstValue first_value{kind, 1.0f, 2.0f, FirstValueStream(3, "t")};
+    const Floats given(static_cast<size_t>(7 * dim), 0.25f);
+    using Kind = FirstValue::Kind;
+    for (const auto kind : {Kind::kPreset, Kind::kUniform, Kind::kRows}) {
       CallWithArrays arrays(engine);
+      FirstValue first_value{kind, 1.0f, 2.0f, FirstValueStream(3, "t"), 7};
+      first_value.rows = arrays.Upload(given);
       float* out = arrays.Upload(rows);
       engine.engine.FillAbsentRows(arrays.call(), Size(kRowIds), dim, first_value,
                                    arrays.Upload(keys), arrays.Upload(kRowIds), out);
       for (size_t i = 0; i < kRowIds.size(); ++i) {
         if (kRowIds[i] >= 0) continue;
+        if (kind == Kind::kRows) {
+          std::fill_n(rows.begin() + static_cast<int64_t>(i) * dim, dim, 0.25f);
+          continue;
+        }
         WriteFirstValue(first_value, keys[i], dim, rows.data() + static_cast<int64_t>(i) * dim);
       }
       CHECK_TRUE(arrays.Download(out, Size(rows)) == rows);

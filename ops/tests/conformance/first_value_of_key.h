@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference for WriteFirstValues, column by column.
+// Reference for WriteFirstValues, column by column; not for kRows.
 #ifndef SOK_OPS_TESTS_CONFORMANCE_FIRST_VALUE_OF_KEY_H_
 #define SOK_OPS_TESTS_CONFORMANCE_FIRST_VALUE_OF_KEY_H_
 

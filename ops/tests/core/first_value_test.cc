@@ -98,6 +98,17 @@ SOK_TEST(KeysOfAPeriodStartAsOneKey) {
   }
 }
 
+SOK_TEST(RowsThatAreGivenRepeat) {
+  std::vector<float> given = {1, 2, 3, 4, 5, 6};
+  FirstValue first_value{Kind::kRows, 0.0f, 0.0f, 0, 3};
+  first_value.rows = given.data();
+  const std::vector<int64_t> keys = {0, -1, 4, INT64_MIN, INT64_MAX};  // INT64_MIN % 3 is 1
+  const std::vector<int64_t> row_ids = {5, 0, 2, 1, 4};                // row 3 stays unchanged
+  std::vector<float> rows(12, -99.0f);
+  WriteFirstValues(first_value, 5, keys.data(), row_ids.data(), 2, rows.data());
+  CHECK_TRUE(rows == (std::vector<float>{5, 6, 3, 4, 3, 4, -99, -99, 3, 4, 1, 2}));
+}
+
 SOK_TEST(PortableLogIsLog) {
   for (double x = 1e-12; x < 1e3; x *= 1.0001) {
     CHECK_TRUE(std::abs(PortableLog(x) - std::log(x)) <= 1e-12 * (1 + std::abs(std::log(x))));

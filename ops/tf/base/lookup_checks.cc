@@ -22,6 +22,14 @@ void CheckInitialRows(const TableOptions& options, const tf::Tensor& keys,
         initial_rows.shape().DebugString());
 }
 
+void CheckFirstRows(const TableOptions& options, const tf::Tensor& rows) {
+  const tf::TensorShape expected({options.first_value.period, options.dim});
+  if (rows.shape() == expected) return;
+  Throw(ErrorCode::kInvalidArgument, "table '", options.name,
+        "': the initializer returned rows of shape ", rows.shape().DebugString(), ", expected ",
+        expected.DebugString());
+}
+
 void CheckGradientsOfBags(const std::string& op_name, const tf::Tensor& gradients,
                           const Bags& bags) {
   if (gradients.dim_size(0) == bags.num_bags) return;

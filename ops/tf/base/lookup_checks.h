@@ -17,6 +17,9 @@ void CheckBatchOfKeys(const std::string& op_name, int64_t num_keys);
 void CheckInitialRows(const TableOptions& options, const tensorflow::Tensor& keys,
                       const tensorflow::Tensor& initial_rows);
 
+/// `rows` must be [period, dim], for first values of kind kRows.
+void CheckFirstRows(const TableOptions& options, const tensorflow::Tensor& rows);
+
 /// There must be one gradient per bag.
 void CheckGradientsOfBags(const std::string& op_name, const tensorflow::Tensor& gradients,
                           const Bags& bags);

@@ -6,6 +6,7 @@
 
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/holding_tensor.h"
+#include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/tables/table_attributes.h"
 #include "ops/tf/tables/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -29,6 +30,8 @@ REGISTER_OP("SokTableInitialize")
     .Input("table: resource")
     .Input("rows: resource")
     .Input("seed: int64")
+    .Input("first_rows: num_first_rows * float")
+    .Attr("num_first_rows: int >= 0 = 0")
     .Attr("table_name: string")
     .Attr("dim: int >= 1")
     .Attr("capacity: int >= 1")
@@ -61,6 +64,7 @@ REGISTER_OP("SokTableInitialize")
         "declared capacity: the variable then has as many rows as there is memory for, and grows "
         "with the keys. With a first_value_period, a key has the first value of floormod(key, "
         "first_value_period); with a first_value_name, that of the table of this name. "
+        "first_rows: with the first_value 'rows', one matrix [first_value_period, dim]. "
         "keeps_history: SokAdmitKeys records how often each key occurs, and when last. A key "
         "gets its row after filter_freq occurrences, counted exactly or in a counting Bloom "
         "filter; until then it reads value_without_row. evicts: SokEvictKeys may run. max_keys "
@@ -129,6 +133,23 @@ REGISTER_OP("SokTablePreset")
         "Writes `values` [capacity, dim] to the rows, as the first values of keys if the table's "
         "first value is 'preset'.");
 
+REGISTER_OP("SokReadFirstRows")
+    .Input("table: resource")
+    .Output("first_rows: float")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc("The first_rows of a table's first_value 'rows'.");
+
+REGISTER_OP("SokAssignFirstRows")
+    .Input("table: resource")
+    .Input("first_rows: float")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc("Replaces the first_rows of a table. Keys that have a row keep it.");
+
 REGISTER_OP("SokReadRows")
     .Input("rows: resource")
     .Input("table: resource")
@@ -162,12 +183,27 @@ class TableInitializeOp : public tf::OpKernel {
                            first_value_name_.empty() ? options.name : first_value_name_);
       if (graph_ >= 0) SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
       OpCall call(ctx);
+      const tf::Tensor first_rows = CopyFirstRows(ctx, call, &options);
       LookupOrMakeTable(ctx, "table")
-          ->Initialize(call, options, history_, LookupOrMakeVariable(ctx, "rows"), keep_existing_);
+          ->Initialize(call, options, history_, LookupOrMakeVariable(ctx, "rows"), first_rows,
+                       keep_existing_);
     });
   }
 
  private:
+  /// Makes options->first_value.rows a copy of the input that is the table's own.
+  static tf::Tensor CopyFirstRows(tf::OpKernelContext* ctx, OpCall& call, TableOptions* options) {
+    tf::Tensor copy;
+    if (options->first_value.kind != FirstValue::Kind::kRows) return copy;
+    const tf::Tensor& rows = Input(ctx, "first_rows");
+    CheckFirstRows(*options, rows);
+    ThrowIfError(ctx->allocate_temp(tf::DT_FLOAT, rows.shape(), &copy));
+    call.engine().CopyOnDevice(call, copy.data(), rows.data(),
+                               static_cast<int64_t>(rows.TotalBytes()));
+    options->first_value.rows = Data<float>(copy);
+    return copy;
+  }
+
   const bool keep_existing_;
   const int64_t graph_;
   const std::string first_value_name_;
@@ -268,6 +304,49 @@ class TablePresetOp : public tf::OpKernel {
   }
 };
 
+/// Of a table whose first values are rows.
+int64_t BytesOfFirstRows(const TableOptions& options) {
+  const FirstValue& first_value = options.first_value;
+  if (first_value.kind == FirstValue::Kind::kRows) {
+    return first_value.period * options.dim * static_cast<int64_t>(sizeof(float));
+  }
+  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': its first values are not rows");
+}
+
+class ReadFirstRowsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](Table& table) {
+        const TableOptions& options = table.options();
+        const int64_t bytes = BytesOfFirstRows(options);
+        const FirstValue& first_value = options.first_value;
+        tf::Tensor& rows = Output(ctx, "first_rows", {first_value.period, options.dim});
+        call.engine().CopyOnDevice(call, rows.data(), first_value.rows, bytes);
+      });
+    });
+  }
+};
+
+class AssignFirstRowsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      resource->WithAlone(call, {}, {}, [&](const TableView& view) {
+        const int64_t bytes = BytesOfFirstRows(view.options());
+        const tf::Tensor& rows = Input(ctx, "first_rows");
+        CheckFirstRows(view.options(), rows);
+        call.engine().CopyOnDevice(call, view.options().first_value.rows, rows.data(), bytes);
+      });
+    });
+  }
+};
+
 class ReadRowsOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -305,6 +384,8 @@ SOK_REGISTER_KERNEL(Name("SokCheckRowsFound").HostMemory("table").HostMemory("ar
 SOK_REGISTER_KERNEL(Name("SokTableStatistics").HostMemory("table").HostMemory("statistics"),
                     TableStatisticsOp);
 SOK_REGISTER_KERNEL(Name("SokTablePreset").HostMemory("table"), TablePresetOp);
+SOK_REGISTER_KERNEL(Name("SokReadFirstRows").HostMemory("table"), ReadFirstRowsOp);
+SOK_REGISTER_KERNEL(Name("SokAssignFirstRows").HostMemory("table"), AssignFirstRowsOp);
 SOK_REGISTER_KERNEL(Name("SokReadRows").HostMemory("rows").HostMemory("table"), ReadRowsOp);
 
 }  // namespace

@@ -50,7 +50,7 @@ class KeptRows {
 
 void TableResource::Initialize(OpCall& call, const TableOptions& options,
                                const HistoryOptions& history, VariablePtr rows,
-                               bool keep_existing) {
+                               tf::Tensor first_rows, bool keep_existing) {
   std::unique_lock<FairSharedMutex> lock(mutex_);  // no op may see the variable with another plane
   if (keep_existing && table_) return;
   std::shared_ptr<Table> table = call.engine().MakeTable(options);
@@ -69,6 +69,7 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
   ForgetContents();
   fingerprints_->Forget();
   preset_ = tf::Tensor();
+  first_rows_ = std::move(first_rows);
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   rows_.Put(std::move(plane));
   ShowRows();

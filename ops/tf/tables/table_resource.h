@@ -46,9 +46,10 @@ class TableResource : public tensorflow::ResourceBase {
       : name_(std::move(name)), steps_(std::move(steps)) {}
 
   /// Recreates the table, empty, with its rows in `rows`. Attached slots stay attached. With
-  /// `keep_existing`, no effect on a table that exists.
+  /// `keep_existing`, no effect on a table that exists. `first_rows`: the memory behind
+  /// options.first_value.rows, which nobody else uses.
   void Initialize(OpCall& call, const TableOptions& options, const HistoryOptions& history,
-                  VariablePtr rows, bool keep_existing);
+                  VariablePtr rows, tensorflow::Tensor first_rows, bool keep_existing);
 
   /// Makes `variable` a plane that holds the initial value for all present and future rows. May run
   /// before Initialize. Replaces an earlier slot of the same name or variable; with
@@ -170,7 +171,8 @@ class TableResource : public tensorflow::ResourceBase {
   mutable FairSharedMutex mutex_;
   std::shared_ptr<Table> table_;
   PlaneVariable rows_;
-  tensorflow::Tensor preset_;  // [capacity, dim], or a scalar if there is none
+  tensorflow::Tensor preset_;      // [capacity, dim], or a scalar if there is none
+  tensorflow::Tensor first_rows_;  // the memory of the table's FirstValue::rows
   TableSlots slots_;
   std::unique_ptr<KeyHistory> history_;
   std::atomic<bool> notes_steps_{false};

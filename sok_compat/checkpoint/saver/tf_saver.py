@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.objects.keras_files import refuse_tables_in_h5_files
 from sok_compat.checkpoint.objects.object_savers import save_objects_with_tables
-from sok_compat.checkpoint.parts.names_of_parts import around_part
+from sok_compat.checkpoint.parts.names_of_parts import around_part, suffix_of, whole_name
 from sok_compat.checkpoint.parts.object_tables import object_saveable, ordinary_slots
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.parts.saved_parts import joined_parts
@@ -20,6 +20,7 @@ from sok_compat.checkpoint.streams.checked_restore import CheckedRestore, Stored
 from sok_compat.checkpoint.streams.progress import SAVED_BYTES, bytes_in
 from sok_compat.checkpoint.streams.self_reading import (
     CompanionSaveable,
+    FirstRowsSaveable,
     RefusedSaveable,
     SelfReadingSaveable,
 )
@@ -192,7 +193,7 @@ def with_tables(names_to_saveables: Any) -> Any:
         others, saveable = _saveable(table, names, others)
         saveables.append(saveable)
     others, companions = _without_companions(others, tables.values())
-    saveables += companions
+    saveables += [*companions, *_first_rows(tables.values(), names)]
     if is_dict:
         return {**dict(others), **{saveable.name: saveable for saveable in saveables}}
     return [variable for _, variable in others] + saveables
@@ -246,16 +247,12 @@ def _without_companions(others, tables):
     """(others, [CompanionSaveable]) for tables that may be restored from other parts or another
     program's checkpoint.
 
-    Companions of tables are default rows and optimizers' scalars, which are equal for all parts.
+    Companions of tables are optimizers' scalars, which are equal for all parts.
     """
     tables = [table for table in tables if table.storage.layout is not None]
     kept = [(name, other) for name, other in others if not isinstance(other, Variable)]
     given = {each.ref(): (name, each) for name, each in others if isinstance(each, Variable)}
     companions = []
-    rows_of_tables = [table.first_value.rows for table in tables]
-    for ref in dict.fromkeys(rows.ref() for rows in rows_of_tables if rows is not None):
-        name, variable = given.pop(ref, (None, ref.deref()))
-        companions.append(CompanionSaveable(variable, name or variable.op.name, is_required=False))
     for name, variable in given.values():
         table = owner_by_name(variable.op.name, tables) if variable.shape.rank == 0 else None
         if any(table is each for each in tables):
@@ -263,13 +260,24 @@ def _without_companions(others, tables):
             head, tail = around_part(saved_as, [table.table_name], table.storage.part)
             elsewhere = [f"{head}{part}{tail}" for part in ("/part_0", "")]
             otherwise = getattr(variable, "value_if_not_saved", None)
-            is_required = otherwise is None
-            companions.append(
-                CompanionSaveable(variable, saved_as, elsewhere, is_required, otherwise)
-            )
+            companions.append(CompanionSaveable(variable, saved_as, elsewhere, otherwise))
         else:
             kept.append((name, variable))
     return kept, companions
+
+
+def _first_rows(tables, names):
+    """[FirstRowsSaveable] of tables whose keys start with given rows."""
+    by_rows = {}
+    for table in tables:
+        if table.first_value.rows is not None:
+            by_rows.setdefault(table.first_value.rows.ref(), []).append(table)
+    saveables = []
+    for alike in by_rows.values():
+        given = (names.get(alike[0].ref()) or "").removesuffix(suffix_of(alike[0]))
+        wholes = [name for name in (given, whole_name(alike[0])) if name]
+        saveables.append(FirstRowsSaveable(alike, [f"{name}/default_rows" for name in wholes]))
+    return saveables
 
 
 def _of_imported_tables(variables):

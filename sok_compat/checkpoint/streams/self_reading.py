@@ -8,12 +8,15 @@ with other parts, or of another program, have other tensors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import BaseSaverBuilder, saveable_objects_for_op
+
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
 
 _HINT = (
     "make {} as it was saved (default rows: with the same dimension, and default_value_dim of "
@@ -74,9 +77,8 @@ class CompanionSaveable(SelfReadingSaveable):
         self,
         variable: tf.Variable,
         name: str,
-        other_names: Sequence[str] = (),
-        is_required: bool = True,
-        otherwise: float | None = None,
+        other_names: Sequence[str],
+        otherwise: float | None,
     ) -> None:
         """Creates the ops that read the variable, in the default graph.
 
@@ -84,12 +86,11 @@ class CompanionSaveable(SelfReadingSaveable):
           variable: a resource variable of a known shape.
           name: in the checkpoint.
           other_names: names to try, in this order, if the checkpoint lacks `name`.
-          is_required: whether restoring fails if the checkpoint has none of the names.
-          otherwise: the variable's value in that case; if None, it keeps its value, or gets its
-            initial one.
+          otherwise: the variable's value if the checkpoint has none of the names; None: restoring
+            fails.
         """
         (self._saved,) = saveable_objects_for_op(variable, name)
-        self._variable, self._is_required, self._otherwise = variable, is_required, otherwise
+        self._variable, self._otherwise = variable, otherwise
         self._names = list(dict.fromkeys([name, *other_names]))
         specs = self._saved.specs
         if variable.shape.rank == 0:
@@ -106,15 +107,8 @@ class CompanionSaveable(SelfReadingSaveable):
     def _read(self, path):
         """(whether the checkpoint has the variable, its value)."""
         variable = self._variable
-        with tf.device("/cpu:0"):
-            return ops.sok_read_saved_tensor(
-                path,
-                names=self._names,
-                dtype=variable.dtype.base_dtype,
-                shape=variable.shape,
-                hint=_HINT.format(variable.op.name),
-                is_required=self._is_required,
-            )
+        what = variable.op.name, variable.dtype.base_dtype, variable.shape
+        return _saved_tensor(path, self._names, *what, is_required=self._otherwise is None)
 
     def restore(
         self,
@@ -125,16 +119,74 @@ class CompanionSaveable(SelfReadingSaveable):
         del restored_tensors, restored_shapes
         variable = self._variable
         is_there, value = self._read(self.path)
-        if not self._is_required:
-            value = tf.compat.v1.cond(is_there, lambda: value, self._value_without)
+        if self._otherwise is not None:
+            without = tf.constant(self._otherwise, value.dtype, variable.shape)
+            value = tf.compat.v1.cond(is_there, lambda: value, lambda: without)
         return variable.assign(value).op
 
-    def _value_without(self):
-        variable = self._variable
-        if self._otherwise is not None:
-            return tf.constant(self._otherwise, variable.dtype.base_dtype, variable.shape)
-        return tf.compat.v1.cond(
-            variable.is_initialized(), variable.read_value, lambda: variable.initial_value
+
+class FirstRowsSaveable(SelfReadingSaveable):
+    """The rows that keys start with, one tensor for all parts of a table."""
+
+    def __init__(self, tables: Sequence[Table], names: Sequence[str]) -> None:
+        """Creates the op that reads them, in the default graph.
+
+        Args:
+          tables: with one tensor as first_value.rows.
+          names: in the checkpoint, the first to save and all to try when it is restored. A
+            checkpoint without any leaves the rows as they are.
+        """
+        self._tables, self._names = tables, list(dict.fromkeys(names))
+        rows = self._rows()
+        super().__init__(rows, [BaseSaverBuilder.SaveSpec(rows, "", names[0])], names[0])
+
+    def _rows(self):
+        table = self._tables[0]
+        with tf.device(table.device):
+            rows = ops.sok_read_first_rows(table.table_handle)
+        rows.set_shape(table.first_value.rows.shape)
+        return rows
+
+    def check(
+        self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
+    ) -> tf.Operation | None:
+        """See the base class; always reads the rows, which are few."""
+        del reads, collectives
+        return self._read(path)[0].op
+
+    def _read(self, path):
+        rows = self._tables[0].first_value.rows
+        return _saved_tensor(
+            path, self._names, self._names[0], rows.dtype, rows.shape, is_required=False
+        )
+
+    def restore(
+        self,
+        restored_tensors: Sequence[tf.Tensor] | None,
+        restored_shapes: Sequence[tf.TensorShape] | None,
+    ) -> tf.Operation:
+        """Returns the op that gives the tables the rows; it makes tables that do not exist."""
+        del restored_tensors, restored_shapes
+        is_there, rows = self._read(self.path)
+        with tf.control_dependencies([table.initialize_if_missing() for table in self._tables]):
+            rows = tf.compat.v1.cond(is_there, lambda: rows, self._rows)
+        assigned = []
+        for table in self._tables:
+            with tf.device(table.device):
+                assigned.append(ops.sok_assign_first_rows(table.table_handle, rows))
+        return tf.group(*assigned)
+
+
+def _saved_tensor(path, names, called, dtype, shape, is_required):
+    """(whether a checkpoint has a tensor of these names, its value)."""
+    with tf.device("/cpu:0"):
+        return ops.sok_read_saved_tensor(
+            path,
+            names=names,
+            dtype=dtype,
+            shape=shape,
+            hint=_HINT.format(called),
+            is_required=is_required,
         )
 
 

@@ -75,7 +75,6 @@ class EmbeddingVariable(RecordsKeys, Table):
         trainable: bool,
         collections: Sequence[str] | None,
         option: EmbeddingVariableOption,
-        make_variable: Callable[..., tf.Variable],
         steps_to_live: int | None = None,
         part: TablePart | None = None,
         first_value: FirstValue | None = None,
@@ -90,7 +89,6 @@ class EmbeddingVariable(RecordsKeys, Table):
           trainable: whether to add it to TRAINABLE_VARIABLES.
           collections: in addition to EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
           option: an EmbeddingVariableOption.
-          make_variable: makes ordinary variables, as tf.compat.v1.Variable.
           steps_to_live: as for get_embedding_variable.
           part: the TablePart, with which the name ends; None: not partitioned.
           first_value: the FirstValue of the first part; None: made from the initializer.
@@ -104,8 +102,9 @@ class EmbeddingVariable(RecordsKeys, Table):
         placement = Placement.by_modulo(connected_ranks())
         whole = name.removesuffix(part.suffix) if part else name
         if first_value is None:
-            what = initializer, option.init, embedding_dim, self.words.initializer
-            first_value = first_value_of(whole, *what, make_variable)
+            first_value = first_value_of(
+                initializer, option.init, embedding_dim, self.words.initializer
+            )
         if part:
             first_value = dataclasses.replace(first_value, name=whole)
         super().__init__(

@@ -18,31 +18,26 @@ if TYPE_CHECKING:
 
 
 def first_value_of(
-    name: str,
     initializer: Any,
     init: InitializerOption,
     embedding_dim: int,
     called: str,
-    make_variable: Callable[..., tf.Variable],
 ) -> FirstValue:
     """The first values of an embedding variable's rows.
 
     Stock distributions without a seed of their own are functions of (seed, name, floormod(key,
     default_value_dim), column), so they do not depend on the number of ranks. Other initializers
-    run once, together with the variable's initializer, for default_value_dim rows, which
-    <name>/default_rows stores. So rows of an initializer with a seed are DeepRec's: those of an
-    ordinary variable [default_value_dim, embedding_dim] with it (kv_variable_ops.py,
-    feature_descriptor_impl.h).
+    run once, as part of the variable's initializer, for default_value_dim rows, which checkpoints
+    store. So rows of an initializer with a seed are DeepRec's: those of an ordinary variable
+    [default_value_dim, embedding_dim] with it (kv_variable_ops.py, feature_descriptor_impl.h).
 
     Args:
-      name: name of the embedding variable, without the suffix of a part.
       initializer: None (a truncated normal with stddev 1), a class or instance of TF1 or Keras, a
         name known to Keras, or a callable of (shape, dtype); or a list, array or tensor
         [embedding_dim], used for all default rows.
       init: an InitializerOption; its initializer, if any, overrides `initializer`.
       embedding_dim: floats in a row.
       called: what messages call the initializer.
-      make_variable: makes an ordinary variable from the arguments of tf.compat.v1.Variable.
 
     Raises:
       ValueError: the initializer is none of these, or gives rows of another size.
@@ -51,8 +46,9 @@ def first_value_of(
     if initializer is None:
         initializer = tf.compat.v1.truncated_normal_initializer()
     if isinstance(initializer, (list, tuple, np.ndarray, tf.Tensor, Variable)):
-        row = _one_row(initializer, embedding_dim, called)
-        return _of_rows(name, lambda: row, [1, embedding_dim], called, make_variable)
+        return _of_rows(
+            lambda: _one_row(initializer, embedding_dim, called), [1, embedding_dim], called
+        )
     shape = [init.default_value_dim, embedding_dim]
     first = parse_initializer(initializer, shape, called=called)
     if first.kind == "constant":
@@ -61,10 +57,13 @@ def first_value_of(
         first = FirstValue("preset", initializer=initializer, called=called)
     if first.kind not in ("evaluated", "preset"):
         return dataclasses.replace(first, period=init.default_value_dim)
-    return _of_rows(name, lambda: first.whole_table(shape), shape, called, make_variable)
+    return _of_rows(lambda: first.whole_table(shape), shape, called)
 
 
 def _one_row(value: Any, embedding_dim: int, called: str) -> tf.Tensor:
+    if isinstance(value, Variable):  # which the same step may initialize
+        is_there, there, initial = value.is_initialized(), value.read_value, value.initial_value
+        value = tf.cond(is_there, there, lambda: initial)
     row = tf.convert_to_tensor(value)
     if not row.dtype.is_floating and not row.dtype.is_integer:
         raise ValueError(f"{called} must give numbers, got {row.dtype.name}")
@@ -78,20 +77,8 @@ def _one_row(value: Any, embedding_dim: int, called: str) -> tf.Tensor:
     return tf.reshape(tf.cast(row, tf.float32), [1, embedding_dim])
 
 
-def _of_rows(
-    name: str,
-    make_rows: Callable[[], tf.Tensor],
-    shape: Sequence[int],
-    called: str,
-    make_variable: Callable[..., tf.Variable],
-) -> FirstValue:
-    with tf.init_scope():
-        rows = make_variable(
-            initial_value=make_rows,
-            trainable=False,
-            use_resource=True,
-            dtype=tf.float32,
-            name=f"{name}/default_rows",
-        )
+def _of_rows(make_rows: Callable[[], tf.Tensor], shape: Sequence[int], called: str) -> FirstValue:
+    with tf.init_scope(), tf.name_scope("default_rows"):
+        rows = make_rows()
     rows.shape.assert_is_compatible_with(shape)
-    return FirstValue("evaluated", rows=rows, period=shape[0], called=called)
+    return FirstValue("rows", rows=rows, period=shape[0], called=called)

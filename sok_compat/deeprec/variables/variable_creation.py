@@ -150,7 +150,6 @@ class _Wanted:
             kwargs["trainable"],
             kwargs["collections"],
             self.option,
-            make_variable=next_creator,  # not this one again
             steps_to_live=self.steps_to_live,
             part=part,
             first_value=first_value,

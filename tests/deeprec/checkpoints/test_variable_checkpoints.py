@@ -122,6 +122,7 @@ def test_training_goes_on_as_if_it_had_not_stopped(tmp_path, case):
 INITIALIZERS = {
     "stock": None,
     "run": lambda shape, dtype=None, partition_info=None: tf.random.uniform(shape),
+    "seed": tf1.random_uniform_initializer(seed=3),
     "row": [0.5, 1.0, 2.0],
 }
 

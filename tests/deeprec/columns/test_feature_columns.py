@@ -60,26 +60,21 @@ def test_a_group_gives_what_its_columns_give_alone(alone_and_grouped):
     assert len(moved) == 19  # all of embeddings, but for the one that is not trainable
 
 
-def _without_companions(names):
-    """Without the rows of seeds, which are ordinary variables beside their tables."""
-    return [name for name in names if not name.endswith("/default_rows:0")]
-
-
 def test_a_group_changes_no_names(alone_and_grouped, checkpoint):
     alone, grouped = alone_and_grouped
     for what in alone:
         if what.startswith("names of"):
-            assert _without_companions(grouped[what]) == _without_companions(alone[what]), what
+            assert grouped[what] == alone[what], what
     for name, shape in alone["shapes"].items():
         assert grouped["shapes"][name][0] in (6, None) and grouped["shapes"][name][1] == shape[1]
     saved = {name for name, _ in tf.train.list_variables(checkpoint)}
     tables = {name.removesuffix(":0") for name in alone["names of tables"]}
-    for name in (name.removesuffix(":0") for name in _without_companions(alone["names of all"])):
+    for name in (name.removesuffix(":0") for name in alone["names of all"]):
         is_plane = any(f"{name}/".startswith(f"{table}/") for table in tables)
         assert f"{name}-keys" in saved and f"{name}-values" in saved if is_plane else name in saved
     assert "input_layer/price_bucketized_embedding/embedding_weights" in saved
     assert "input_layer/filled_embedding/embedding_weights:0" in grouped["names of tables"]
-    assert _without_companions(grouped["names of columns"]["words_4_embedding"]) == [
+    assert grouped["names of columns"]["words_4_embedding"] == [
         f"input_layer/words_4_embedding/embedding_weights/part_{i}:0" for i in range(2)
     ]
     assert grouped["names of mine"] == [

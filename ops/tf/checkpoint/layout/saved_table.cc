@@ -96,9 +96,9 @@ void WriteColumns(const Slice& slice, const std::string& title, const std::strin
 }  // namespace
 
 void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter* writer) {
-  if (options.first_value.kind == FirstValue::Kind::kConstant ||
-      options.first_value.kind == FirstValue::Kind::kPreset)
-    return;
+  using Kind = FirstValue::Kind;
+  const Kind kind = options.first_value.kind;
+  if (kind == Kind::kConstant || kind == Kind::kPreset || kind == Kind::kRows) return;
   const auto seed = static_cast<int64_t>(options.first_value.stream);
   writer->BeginWhole(name, tf::DT_INT64, tf::TensorShape({}));
   writer->Append(&seed, sizeof(seed));
