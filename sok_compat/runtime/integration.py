@@ -20,7 +20,8 @@ class Integration:
       qualname: of the replaced object, on these releases.
       parameters: names of its parameters, on these releases.
       places: returns [(module or class, attribute)], all with the same object.
-      newer_parameters: names of further parameters on the newer of these releases.
+      newer_parameters: names of further parameters on the newer of these releases, at the end, or
+        anywhere in overridden functions.
       overridden: {name: parameters' names} of the functions in a replaced class or module that the
         wrapper relies on.
     """
@@ -50,9 +51,12 @@ class Integration:
             self._raise(self.qualname, self.parameters, ", ".join(said))
         for function, parameters in self.overridden.items():
             inner = getattr(found[0], function, None)
-            if inner is None or _parameters(inner) != parameters:
+            if inner is None or self._older(inner) != parameters:
                 self._raise(f"{self.qualname}.{function}", parameters, _described(inner))
         return found[0]
+
+    def _older(self, function):
+        return tuple(each for each in _parameters(function) if each not in self.newer_parameters)
 
     def _raise(self, qualname, parameters, found):
         raise RuntimeError(

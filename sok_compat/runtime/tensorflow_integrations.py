@@ -276,6 +276,7 @@ _OF_WRITES = tuple(
             f"resource_{prefix}_{update}": (first, "indices", "updates", *others, "name")
             for update in updates
         },
+        newer_parameters=("bad_indices_policy",),
     )
     for function, prefix, module, updates, first, others in (
         ("scatter_update", "scatter", "gen_resource_variable_ops",
