@@ -1,44 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods of tf.Variable that are undefined for a table, and raise."""
+"""Methods of tf.Variable that raise for a table, or for one with a hash index."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any
+
+from sok_compat.tables.variable_mixin import VariableMixin
 
 _TO_READ = ("gather_nd", "sparse_read")
-_TO_WRITE = (
-    "count_up_to",
-    "from_proto",
-    "load",
-    "set_shape",
-    *(f"scatter_{update}" for update in ("div", "max", "min", "mul")),
-    *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
+_BY_INDEX = (  # without a hash index, rows are a variable's: TensorFlow's methods do what they do
     "batch_scatter_update",
-    "__deepcopy__",
+    "count_up_to",
     "__int__",
     "__iadd__",
     "__isub__",
     "__imul__",
     "__itruediv__",
 )
+_TO_WRITE = (
+    *_BY_INDEX,
+    "from_proto",
+    "load",
+    "set_shape",
+    *(f"scatter_{update}" for update in ("div", "max", "min", "mul")),
+    *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
+    "__deepcopy__",
+)
 
 
-class UndefinedMethods:
+class UndefinedMethods(VariableMixin):
     """Base class, before BaseResourceVariable, of tables: its methods raise."""
 
 
-def _not_implemented(method: str) -> Callable[..., NoReturn]:
+def _not_implemented(method: str) -> Callable[..., Any]:
     def raise_not_implemented(self, *args, **kwargs):
-        del args, kwargs
+        if method in _BY_INDEX and not self.use_hash_index:
+            return getattr(super(UndefinedMethods, self), method)(*args, **kwargs)
+        why = not_by_gather = ""
+        if self.use_hash_index:
+            why = ": its rows belong to keys"
+            not_by_gather = " (not with tf.gather or tf.nn.embedding_lookup)"
         instead = (
-            f"Look keys up {self.words.look_up} (not with tf.gather or tf.nn.embedding_lookup)"
+            f"Look keys up {self.words.look_up}{not_by_gather}"
             if method in _TO_READ
             else f"Use an optimizer, or {self.words.set_rows} to set rows"
         )
         raise NotImplementedError(
-            f"{method} is not defined for the table {self.table_name}: its rows belong to keys. "
-            f"{instead}"
+            f"{method} is not defined for the table {self.table_name}{why}. {instead}"
         )
 
     raise_not_implemented.__name__ = method

@@ -171,6 +171,13 @@ def test_rows_of_a_seed_are_those_of_an_ordinary_variable(graph, make, key_filte
         np.testing.assert_array_equal(session.run(beyond), ordinary[[4, 3, 3]])
 
 
+@pytest.mark.parametrize("write", [tf1.scatter_update, tf1.scatter_nd_add])
+def test_parts_are_not_written_by_index(graph, write):
+    whole = get_embedding_variable("whole", 2, partitioner=tf1.fixed_size_partitioner(2))
+    with pytest.raises(NotImplementedError, match="a write by index is not supported on .* whole"):
+        write(whole, [1], [[7.0, 7.0]])
+
+
 @pytest.mark.parametrize("value", [[1.0, 2.0], np.array([[1.0, 2.0]]), (1, 2)])
 def test_one_default_row(graph, value):
     variable = get_embedding_variable("v", 2, initializer=value)

@@ -29,6 +29,15 @@ WRITES = {
         )
         for update in ("add", "sub", "update", "mul", "div", "max", "min")
     },
+    **{
+        f"scatter_nd_{update}": lambda v, update=update: getattr(v, f"scatter_nd_{update}")(
+            [[8], [3]], SLICES.values
+        )
+        for update in ("add", "sub", "update", "max", "min")
+    },
+    "places": lambda v: v.scatter_nd_add([[8, 1], [3, 0]], [5.0, 6.0]),
+    "tf.scatter_nd_update": lambda v: tf1.scatter_nd_update(v, [[1]], [[5.0, 6.0]]),
+    "batch_scatter_update": lambda v: v.batch_scatter_update(SLICES),
 }
 
 
@@ -95,8 +104,35 @@ def test_a_row_that_does_not_exist():
     table = sok.Variable(ROWS)
     with pytest.raises(tf.errors.InvalidArgumentError, match="key 10 .*10"):
         tf1.scatter_update(table, [10], [[1.0, 1.0]])
-    with pytest.raises(NotImplementedError, match="scatter_nd_update is not defined"):
-        tf1.scatter_nd_update(table, [[1]], [[1.0, 1.0]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="does not index into shape"):
+        table.scatter_nd_update([[10]], [[1.0, 1.0]])
+
+
+@pytest.mark.parametrize("error, use", [
+    (RuntimeError, lambda v: v.__iadd__(1.0)), (TypeError, int),
+    (tf.errors.InvalidArgumentError, lambda v: v.count_up_to(3)),
+])  # fmt: skip
+def test_what_no_matrix_can(error, use):
+    for variable in (sok.Variable(ROWS), tf.Variable(ROWS)):
+        with pytest.raises(error):
+            use(variable)
+
+
+def test_load():
+    table = sok.Variable(0 * ROWS)
+    table.load(ROWS)
+    np.testing.assert_array_equal(read(table, [1, 9]), ROWS[[1, 9]])
+    with tf.Graph().as_default():
+        sok.init()
+        table = sok.Variable(shape=(10, 2), initializer="ones")
+        found = read(table, [1, 9])
+        with pytest.raises(ValueError, match="needs a session"):
+            table.load(ROWS)
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            for rows in (ROWS, SEVENS):
+                table.load(rows)
+                np.testing.assert_array_equal(session.run(found), rows[[1, 9]])
 
 
 @pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])

@@ -274,6 +274,13 @@ class PartitionedEmbeddingVariable:
         """tf.float32"""
         return self.table_parts[0].dtype
 
+    @property
+    def handle(self) -> tf.Tensor:
+        """Raises: tf.scatter_update and its like write rows by index."""
+        raise NotImplementedError(_refusal("a write by index", self.name))
+
+    _lazy_read = handle  # which they ask for first
+
     def checked_ids(self, ids: Any) -> tf.Tensor:
         """As EmbeddingVariable.checked_ids."""
         return self.table_parts[0].checked_ids(ids)

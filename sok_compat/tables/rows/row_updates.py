@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 
 
 _SCATTERS = {
-    name.lower(): getattr(tf.raw_ops, f"ResourceScatter{name}")
-    for name in ("Add", "Sub", "Update", "Mul", "Div", "Max", "Min")
+    **{
+        name.lower(): getattr(tf.raw_ops, f"ResourceScatter{name}")
+        for name in ("Add", "Sub", "Update", "Mul", "Div", "Max", "Min")
+    },
+    **{
+        f"nd_{name.lower()}": getattr(tf.raw_ops, f"ResourceScatterNd{name}")
+        for name in ("Add", "Sub", "Update", "Max", "Min")
+    },
 }
 _OF_GRADIENTS = ("add", "sub", "update")
 
@@ -73,6 +79,8 @@ class RowUpdates(VariableMixin):
     rows that no lookup has inserted are written like others. With one, row ids are those of the
     table's gradients, and no others are taken: to users, rows belong to keys.
     """
+
+    _load: tuple[tf.Tensor, tf.Operation] | None = None  # what `load` feeds and runs
 
     def assign(
         self,
@@ -201,9 +209,10 @@ class RowUpdates(VariableMixin):
         """Updates rows by row id.
 
         Args:
-          update: 'add', 'sub' or 'update'; without a hash index also 'mul', 'div', 'max' or 'min'.
-          indices: integers.
-          values: [*shape of the indices, dim], or a number.
+          update: 'add', 'sub' or 'update'; without a hash index also 'mul', 'div', 'max', 'min', or
+            'nd_add', 'nd_sub', 'nd_update', 'nd_max', 'nd_min'.
+          indices: integers; of scatter_nd with a last dimension, of row ids or places in rows.
+          values: [*shape of the indices, dim], or a number; of scatter_nd as there.
           name: of the op.
 
         Returns:
@@ -216,7 +225,10 @@ class RowUpdates(VariableMixin):
             lookup came before a restore.
         """
         self._raise_if_undefined(update)
-        if not self.use_hash_index:
+        inserted, handle = [], "resource"
+        if update.startswith("nd_"):
+            inserted, handle = self._inserted(), "ref"
+        elif not self.use_hash_index:
             indices = rows_at(self, indices)
         elif not (self.shows_rows() or are_of_gradient(self, indices)):
             raise NotImplementedError(
@@ -224,13 +236,37 @@ class RowUpdates(VariableMixin):
                 "gradients alone, as they are: rows belong to keys. Use an optimizer, or "
                 f"{self.words.set_rows} to set rows"
             )
-        with tf.device(self.device):
+        with tf.device(self.device), tf.control_dependencies(inserted):
             return _SCATTERS[update](
-                resource=self.handle,
+                **{handle: self.handle},
                 indices=indices,
                 updates=tf.cast(values, tf.float32),
                 name=name,
             )
+
+    def load(self, value: Any, session: tf.compat.v1.Session | None = None) -> None:
+        """As a variable's, without a hash index: assigns `value` [capacity, dim]; with one, raises.
+
+        In a graph the first call adds two ops, so it has to come before the graph is finalized.
+        """
+        if self.use_hash_index:
+            return super().load(value, session)
+        if tf.executing_eagerly():
+            self.assign(value)
+            return None
+        session = session or tf.compat.v1.get_default_session()
+        if session is None:
+            raise ValueError(
+                f"load of the table {self.table_name} in a graph needs a session: pass it, or open "
+                "`with session.as_default()`"
+            )
+        if self._load is None:
+            with session.graph.as_default(), tf.control_dependencies(None):
+                given = tf.compat.v1.placeholder(tf.float32, self.shape)
+                self._load = given, self.assign(given, read_value=False)
+        given, assigned = self._load
+        session.run(assigned, {given: value})
+        return None
 
     def _raise_if_undefined(self, update: str) -> None:
         if update not in _SCATTERS or (self.use_hash_index and update not in _OF_GRADIENTS):
@@ -238,13 +274,18 @@ class RowUpdates(VariableMixin):
 
 
 def _scattering(update: str) -> Callable[..., tf.Operation | tf.Variable]:
+    def scatter_nd(self, indices, updates, name=None):
+        op = self.scatter(update, indices, updates, name)
+        return self if tf.executing_eagerly() else op
+
     def scatter(self, sparse_delta, use_locking=False, name=None):
         del use_locking
         return self._scatter_slices(update, sparse_delta, name)
 
-    scatter.__name__ = f"scatter_{update}"
-    scatter.__doc__ = "As a variable's, without a hash index; with one, raises."
-    return scatter
+    method = scatter_nd if update.startswith("nd_") else scatter
+    method.__name__ = f"scatter_{update}"
+    method.__doc__ = "As a variable's, without a hash index; with one, raises."
+    return method
 
 
 for _update in _SCATTERS.keys() - _OF_GRADIENTS:
