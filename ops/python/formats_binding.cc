@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "ops/formats/bundle/series.h"
 #include "ops/formats/dumps/dump_source.h"
 #include "ops/formats/dumps/dump_writer.h"
 #include "ops/formats/dumps/headed_dump.h"
@@ -56,9 +57,71 @@ class PairDumpWriter {
   RowsSink* sink_ = nullptr;
 };
 
+/// [(name, dtype, shape, bytes)], after checks of all entries.
+nb::list TensorsOf(Bundle& saved) {
+  nb::list tensors;
+  for (const std::string& name : saved.Names()) {
+    const BundleEntry entry = saved.EntryOf(name);
+    nb::list shape;
+    for (const int64_t size : entry.shape) shape.append(size);
+    int64_t num_bytes = 0;
+    for (const Bundle::Piece& piece : saved.StoredOf(name)) num_bytes += piece.entry.num_bytes;
+    tensors.append(nb::make_tuple(name, entry.type().name, nb::tuple(shape), num_bytes));
+  }
+  return tensors;
+}
+
+/// [(path, offset, bytes, CRC-32C)] of those that are not empty, in the order of their rows.
+nb::list PiecesOf(Bundle& saved, const std::string& name) {
+  nb::list pieces;
+  for (const Bundle::Piece& piece : saved.PiecesOf(name)) {
+    const BundleEntry& entry = piece.entry;
+    if (entry.num_bytes == 0) continue;
+    pieces.append(nb::make_tuple(saved.PathOf(piece), entry.offset, entry.num_bytes, entry.sum));
+  }
+  return pieces;
+}
+
+bool VerifyAll(Bundle& saved, const std::string& name) {
+  bool has_sums = true;
+  for (const Bundle::Piece& piece : saved.StoredOf(name)) has_sums &= saved.Verify(piece);
+  return has_sums;
+}
+
+/// (id, base's id or None), or None.
+nb::object SeriesOf(Bundle& saved) {
+  const auto found = CheckpointInSeries::In(saved);
+  if (!found) return nb::none();
+  return nb::make_tuple(found->id, found->base ? nb::cast(found->base->id) : nb::none());
+}
+
+void BindBundle(nb::module_& module) {
+  module.attr("SERIES") = CheckpointInSeries::kTensor;
+  module.attr("INCREMENT") = kIncrementEnding;
+  module.attr("GONE") = kGoneEnding;
+  module.attr("GONE_OF_BUCKETS") = std::string(kIncrementEnding) + kGoneOfBuckets;
+  nb::class_<Bundle>(module, "Bundle")
+      .def("__init__",
+           [](Bundle* self, const std::string& prefix) {
+             new (self) Bundle(FileSystem::Local(), prefix);
+           })
+      .def_prop_ro("num_shards", &Bundle::num_shards)
+      .def("tensors", &TensorsOf)
+      .def("pieces", &PiecesOf)
+      .def("signature", &Bundle::SignatureOf)
+      .def("verify", &VerifyAll, nb::call_guard<nb::gil_scoped_release>())
+      .def("series", &SeriesOf);
+  module.def("chain_of", [](const std::string& prefix) {
+    nb::list chain;
+    for (const std::string& each : ChainOf(FileSystem::Local(), prefix)) chain.append(each);
+    return chain;
+  });
+}
+
 }  // namespace
 
 void BindFormats(nb::module_& module) {
+  BindBundle(module);
   using WithoutGil = nb::call_guard<nb::gil_scoped_release>;
   module.def(
       "crc32c",
@@ -66,7 +129,6 @@ void BindFormats(nb::module_& module) {
         return Crc32c(earlier, reinterpret_cast<const void*>(data), num_bytes);
       },
       WithoutGil());
-  module.def("unmasked_crc32c", &UnmaskedCrc32c);
   module.def("stem_of_headed_dump", &HeadedDump::StemOf);
   module.def("columns_of_pair", &ColumnsOfPair);
   nb::class_<PairDumpWriter>(module, "PairDumpWriter")

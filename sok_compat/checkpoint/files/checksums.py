@@ -19,6 +19,3 @@ def crc32c(data: Any, earlier: int = 0) -> int:
     """
     data = np.frombuffer(data, np.uint8)
     return _engine.crc32c(earlier, data.ctypes.data, data.size)
-
-
-unmasked = _engine.unmasked_crc32c

@@ -4,14 +4,13 @@ format."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
-from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.file_error import as_file_errors
 from sok_compat.checkpoint.files.stored_array import Extent, StoredArray
 from sok_compat.engine import _engine
 
@@ -57,7 +56,7 @@ def open_dump(places: DumpPlaces, key_dtype: str = "int64") -> tuple[StoredArray
     Raises:
       FileError: a file is missing or has the wrong size.
     """
-    with _as_file_errors():
+    with as_file_errors():
         columns = _engine.columns_of_pair(places.folder or ".", places.name, key_dtype == "uint32")
     arrays: list[StoredArray] = []
     for path, dtype, num_rows, width, num_bytes, checksum in columns:
@@ -89,25 +88,17 @@ def write_dump(
       FileError: a file cannot be written.
     """
     num_keys = 0
-    with _as_file_errors():
+    with as_file_errors():
         writer = _engine.PairDumpWriter(places.folder, places.name, key_dtype == "uint32")
     try:
         writer.append(0, dim, 0, 0)
         for keys, rows in pieces:
             keys, rows = np.ascontiguousarray(keys, "<i8"), np.ascontiguousarray(rows, "<f4")
-            with _as_file_errors():
+            with as_file_errors():
                 writer.append(len(keys), dim, keys.ctypes.data, rows.ctypes.data)
             num_keys += len(keys)
-        with _as_file_errors():
+        with as_file_errors():
             writer.commit()
     finally:
         writer.close()
     return num_keys
-
-
-@contextlib.contextmanager
-def _as_file_errors() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise FileError(str(error)) from None

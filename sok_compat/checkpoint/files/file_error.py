@@ -19,3 +19,12 @@ def naming(path: str) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or path
         raise
+
+
+@contextlib.contextmanager
+def as_file_errors() -> Iterator[None]:
+    """Raises the errors of the engine's module as FileErrors."""
+    try:
+        yield
+    except (ValueError, OSError, RuntimeError) as error:
+        raise FileError(str(error)) from None

@@ -9,14 +9,11 @@ import glob
 import os
 
 from sok_compat.checkpoint.files.bundle import Bundle
-from sok_compat.checkpoint.files.file_error import FileError
-from sok_compat.checkpoint.files.series_entry import (
-    GONE,
-    GONE_OF_BUCKETS,
-    INCREMENT,
-    SERIES,
-    SeriesEntry,
-)
+from sok_compat.checkpoint.files.file_error import FileError, as_file_errors
+from sok_compat.engine import _engine
+
+SERIES: str = _engine.SERIES  # the tensor with a checkpoint's entry in its series
+INCREMENT: str = _engine.INCREMENT  # suffix of the names in a whole checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,43 +35,22 @@ class TableChanges:
     tensors: tuple
 
 
-def entry_in(bundle: Bundle) -> SeriesEntry | None:
-    """The SeriesEntry of a checkpoint; None if it belongs to no series.
-
-    Raises:
-      FileError: the entry is damaged.
-    """
-    if SERIES not in bundle.tensors:
-        return None
-    return SeriesEntry.parse(bundle.strings(SERIES), bundle.prefix)
-
-
-def chain_of(bundle: Bundle) -> list[Bundle]:
-    """The Bundles that a checkpoint consists of: a whole one, each increment, and itself, last.
+def chain_of(prefix: str) -> list[str]:
+    """Prefixes of the checkpoints that one consists of: a whole one, each increment, itself last.
 
     Raises:
       FileError: one is missing, or has been replaced since the next was saved.
     """
-    chain, entry = [bundle], entry_in(bundle)
-    while entry is not None and entry.base_name is not None:
-        prefix = os.path.join(os.path.dirname(bundle.prefix), entry.base_name)
-        what = f"{chain[-1].prefix} holds the changes since {prefix}"
-        if any(prefix == each.prefix for each in chain):
-            raise FileError(f"{prefix}.index is an increment of itself")
-        if not os.path.exists(f"{prefix}.index"):
-            raise FileError(f"{what}, but {prefix}.index is missing")
-        chain.append(Bundle(prefix))
-        found = entry_in(chain[-1])
-        if found is None or found.id != entry.base_id:
-            raise FileError(f"{what}, but {prefix}.index has been replaced since")
-        entry = found
-    return chain[::-1]
+    with as_file_errors():
+        return _engine.chain_of(prefix)
 
 
 def changes_in(bundle: Bundle) -> list[TableChanges]:
     """The changes in an increment, sorted by table; each part of a table counts as one."""
-    of_rows = _changes(bundle, f"/keys{INCREMENT}", f"/rows{INCREMENT}", GONE)
-    in_buckets = _changes(bundle, f"{INCREMENT}-keys", f"{INCREMENT}-values", GONE_OF_BUCKETS)
+    of_rows = _changes(bundle, f"/keys{INCREMENT}", f"/rows{INCREMENT}", _engine.GONE)
+    in_buckets = _changes(
+        bundle, f"{INCREMENT}-keys", f"{INCREMENT}-values", _engine.GONE_OF_BUCKETS
+    )
     return sorted([*of_rows, *in_buckets], key=lambda each: each.name)
 
 
@@ -100,17 +76,17 @@ def increments_of(bundle: Bundle) -> list[str]:
 
     Files that cannot be read are skipped.
     """
-    entry = entry_in(bundle)
+    entry = bundle.series()
     if entry is None:
         return []
-    of_base: dict[str, list[tuple[str, str]]] = {}
+    of_base: dict[str | None, list[tuple[str, str]]] = {}
     for index in glob.glob(os.path.join(glob.escape(os.path.dirname(bundle.prefix)), "*.index")):
-        with contextlib.suppress(FileError, OSError):
-            other = Bundle(index[: -len(".index")])
-            found = entry_in(other)
-            if found is not None and found.base_id is not None:
-                of_base.setdefault(found.base_id, []).append((other.prefix, found.id))
-    prefixes, ids = [], [entry.id]
+        with contextlib.suppress(FileError):
+            other = Bundle(index.removesuffix(".index"))
+            its_id, base_id = other.series() or ("", None)
+            if base_id is not None:
+                of_base.setdefault(base_id, []).append((other.prefix, its_id))
+    prefixes, ids = [], [entry[0]]
     while ids:
         for prefix, its_id in sorted(of_base.pop(ids.pop(0), ())):
             prefixes.append(prefix)

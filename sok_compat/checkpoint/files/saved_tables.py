@@ -11,8 +11,7 @@ import re
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.dump_files import DumpPlaces, dumped_tables, open_dump
 from sok_compat.checkpoint.files.file_error import FileError
-from sok_compat.checkpoint.files.increments import chain_of, changes_in
-from sok_compat.checkpoint.files.series_entry import SERIES
+from sok_compat.checkpoint.files.increments import SERIES, chain_of, changes_in
 from sok_compat.checkpoint.files.stored_array import StoredArray, joined
 from sok_compat.checkpoint.files.table_names import find_tables
 
@@ -168,7 +167,7 @@ def _latest(folder, state):
 def _in_bundle(bundle):
     tensors = {name: (entry.dtype, entry.shape) for name, entry in bundle.tensors.items()}
     found = find_tables(tensors)
-    chain = chain_of(bundle)
+    chain = chain_of(bundle.prefix)
     changes = changes_in(bundle) if len(chain) > 1 else []
     of_tables = {name for table in (*found, *changes) for name in table.tensors}
     return Saved(
@@ -176,7 +175,7 @@ def _in_bundle(bundle):
         {t.name: _opened(bundle, t) for t in found},
         bundle,
         tuple(sorted(tensors.keys() - of_tables - {SERIES})),
-        chain[-2].prefix if len(chain) > 1 else None,
+        chain[-2] if len(chain) > 1 else None,
         tuple(changes),
     )
 

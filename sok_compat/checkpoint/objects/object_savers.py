@@ -17,6 +17,7 @@ from sok_compat.checkpoint.parts.object_tables import ObjectTable
 from sok_compat.checkpoint.streams.checked_restore import CheckedRestore, StoredTensor
 from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0
 from sok_compat.checkpoint.streams.progress import bytes_in, bytes_to_read, logged
+from sok_compat.checkpoint.streams.stored_tensors import tensors_in_readable
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable, save_checkpoint
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.identity import is_connected
@@ -105,7 +106,8 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
         if not tf.executing_eagerly():
             return self._restore(held, file_prefix, options, holds_steps)
         name = tf.convert_to_tensor(file_prefix).numpy().decode()
-        with logged(f"restoring {name}", bytes_to_read(name, _eager_bytes_of(held) > 0)):
+        num_bytes = bytes_to_read(tensors_in_readable(name), _eager_bytes_of(held) > 0)
+        with logged(f"restoring {name}", num_bytes):
             return self._restore(held, file_prefix, options, holds_steps)
 
     def _restore(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Series of checkpoints: a whole one, and increments with the changes since their predecessor.
 
-See ops/tf/checkpoint/layout/checkpoint_series.h.
+See ops/formats/bundle/series.h.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import dataclasses
 import os
 
-import tensorflow as tf
-
-from sok_compat.checkpoint.files.series_entry import SERIES
-from sok_compat.checkpoint.streams.stored_tensors import tensors_in
+from sok_compat.checkpoint.files.increments import SERIES
+from sok_compat.checkpoint.streams.stored_tensors import tensors_in_readable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +28,4 @@ class Saved:
 
 def is_increment(path: str) -> bool:
     """Whether a checkpoint is an increment; also False if it cannot be read."""
-    try:
-        return tensors_in(path).get(SERIES) == ("string", (3,))
-    except tf.errors.OpError:
-        return False
+    return tensors_in_readable(path).get(SERIES) == ("string", (3,))

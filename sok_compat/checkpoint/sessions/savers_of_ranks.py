@@ -19,6 +19,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.sessions.tables_left_out import warn_of_tables_left_out
 from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0, path_on_this_rank
 from sok_compat.checkpoint.streams.progress import SAVED_BYTES, bytes_to_read, logged
+from sok_compat.checkpoint.streams.stored_tensors import tensors_in_readable
 from sok_compat.ranks.allgather_strings import allgather_strings
 from sok_compat.ranks.identity import ranks_of_job
 from sok_compat.runtime.error_texts import first_line
@@ -91,16 +92,14 @@ def restoring_where_files_are(restore: Callable[..., Any]) -> Callable[..., Any]
     @functools.wraps(restore)
     def restore_where_files_are(self, sess, save_path):
         holds_keys = _bytes_of_tables(self, sess) > 0
-        with logged(f"restoring {save_path}", bytes_to_read(str(save_path), holds_keys)):
+        stored = tensors_in_readable(str(save_path))
+        if getattr(sess, "graph", None):  # otherwise TensorFlow raises
+            warn_of_tables_left_out(save_path, stored, sess.graph)
+        with logged(f"restoring {save_path}", bytes_to_read(stored, holds_keys)):
             if not _meets_other_ranks(self, sess) or not are_on_rank_0():
-                return restore_all(self, sess, save_path)
+                return restore(self, sess, save_path)
             with path_on_this_rank(save_path, sess.graph) as path:
-                return restore_all(self, sess, path)
-
-    def restore_all(saver, session, path):
-        if getattr(session, "graph", None):  # otherwise TensorFlow raises
-            warn_of_tables_left_out(path, session.graph)
-        return restore(saver, session, path)
+                return restore(self, sess, path)
 
     return restore_where_files_are
 

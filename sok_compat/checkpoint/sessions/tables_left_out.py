@@ -4,26 +4,25 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 import tensorflow as tf
 
 from sok_compat.checkpoint.files.table_names import find_tables
-from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 
 _logger = logging.getLogger(__name__)
 
 
-def warn_of_tables_left_out(path: str, graph: tf.Graph) -> None:
+def warn_of_tables_left_out(
+    path: str, tensors: Mapping[str, tuple[str, tuple[int, ...]]], graph: tf.Graph
+) -> None:
     """Logs the tables of a checkpoint that a graph lacks, if any, in one line.
 
     Args:
-      path: of the checkpoint; if it cannot be read, restoring it raises.
+      path: of the checkpoint.
+      tensors: in it, as of tensors_in.
       graph: the graph that is restored.
     """
-    try:
-        tensors = tensors_in(path)
-    except tf.errors.OpError:
-        return
     in_graph = set(_tables_in(graph))
     left_out = sorted(
         table

@@ -6,15 +6,14 @@ from __future__ import annotations
 import _thread
 import contextlib
 import logging
+import math
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.files.bundle import Bundle
-from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.ranks.identity import current_ranks, is_connected
 from sok_compat.runtime.op_library import c_library
 from sok_compat.runtime.tf_versions import var_is_initialized_op
@@ -57,23 +56,19 @@ def bytes_of_rows(table: Table, row_bytes: int) -> tf.Tensor:
         return num_keys * row_bytes
 
 
-def bytes_to_read(path: str, tables_hold_keys: bool) -> int:
-    """Returns about how many bytes a restore reads on this rank; 0 if that is unknown.
+def bytes_to_read(
+    tensors: Mapping[str, tuple[str, tuple[int, ...]]], tables_hold_keys: bool
+) -> int:
+    """Returns about how many bytes a restore reads on this rank.
 
     Each rank reads all keys, and of other tensors its part.
 
     Args:
-      path: of the checkpoint.
+      tensors: in the checkpoint, as of tensors_in.
       tables_hold_keys: the restore then reads the checkpoint once more, to check it.
     """
-    try:
-        stored = Bundle(path)
-        keys = sum(
-            stored.num_bytes(name) for name, each in stored.tensors.items() if each.dtype == "int64"
-        )
-        rest = stored.data_bytes - keys
-    except (FileError, OSError):
-        return 0  # the restore says what is wrong
+    keys = 8 * sum(math.prod(shape) for dtype, shape in tensors.values() if dtype == "int64")
+    rest = 4 * sum(math.prod(shape) for dtype, shape in tensors.values() if dtype != "int64")
     num_ranks = current_ranks().size if is_connected() else 1
     return (1 + tables_hold_keys) * (keys + rest // num_ranks)
 

@@ -26,12 +26,17 @@ def tensors_in(path: str) -> dict[str, tuple[str, tuple[int, ...]]]:
     names, dtypes, num_dimensions, sizes = _answer(ops.sok_list_tensors, path)
     rest = iter(sizes.tolist())
     return {
-        tf.compat.as_text(name): (
-            tf.dtypes.as_dtype(dtype).name,
-            tuple(itertools.islice(rest, count)),
-        )
-        for name, dtype, count in zip(names, dtypes.tolist(), num_dimensions.tolist())
+        tf.compat.as_text(name): (tf.compat.as_text(dtype), tuple(itertools.islice(rest, count)))
+        for name, dtype, count in zip(names, dtypes, num_dimensions.tolist())
     }
+
+
+def tensors_in_readable(path: str) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """As tensors_in; {} of a checkpoint that cannot be read: its restore raises."""
+    try:
+        return tensors_in(path)
+    except tf.errors.OpError:
+        return {}
 
 
 def chain_of(path: str) -> list[str]:

@@ -101,9 +101,7 @@ def _content(bundle, name):
     Raises:
       FileError: its checksum does not match, and says nothing of the tensor.
     """
-    entry = bundle.tensors.get(name)
-    if entry is None:
+    if name not in bundle.tensors:
         return None
     bundle.check(name)
-    sums = [(extents, each.num_bytes, each.checksum) for extents, each in bundle.entries(name)]
-    return entry.dtype, entry.shape, sums
+    return bundle.signature(name)

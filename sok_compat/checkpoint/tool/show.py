@@ -42,7 +42,7 @@ def _title(saved):
 
 
 def _line_of_changes(bundle, changes):
-    num_bytes = sum(bundle.num_bytes(name) for name in changes.tensors)
+    num_bytes = sum(bundle.tensors[name].num_bytes for name in changes.tensors)
     gone = f", {counted(changes.num_gone, 'key')} gone" if changes.num_gone else ""
     return (
         f"  table {changes.name}: {counted(changes.num_keys, 'key')} new or changed{gone}, dim "
@@ -69,7 +69,7 @@ def _lines_of_table(table):
 
 
 def _others(saved):
-    num_bytes = sum(saved.bundle.num_bytes(name) for name in saved.others)
+    num_bytes = sum(saved.bundle.tensors[name].num_bytes for name in saved.others)
     names = ", ".join(saved.others[:_MOST_NAMES])
     more = f" and {len(saved.others) - _MOST_NAMES} more" * (len(saved.others) > _MOST_NAMES)
     return f"{counted(len(saved.others), 'other tensor')}, {bytes_text(num_bytes)}: {names}{more}"

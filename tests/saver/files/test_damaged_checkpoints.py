@@ -10,7 +10,6 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.checkpoint.files import increments
-from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.streams.stored_tensors import chain_of, tensors_in
 from sok_compat.checkpoint.tool.command_line import main
@@ -250,7 +249,7 @@ SERIES = {  # {checkpoint: its entry}, of which the last is read; the chain, or 
 
 
 @pytest.mark.parametrize("entries, expected", SERIES.values(), ids=SERIES)
-def test_both_readers_of_a_series_say_the_same(tmp_path, entries, expected):
+def test_both_callers_of_the_reader_of_series_say_the_same(tmp_path, entries, expected):
     """The op library's and that of the tool, which needs no TensorFlow; none reads for ever."""
     for name, entry in entries.items():
         series = {} if entry is None else {"sok_compat/series": np.array(entry, object)}
@@ -258,12 +257,10 @@ def test_both_readers_of_a_series_say_the_same(tmp_path, entries, expected):
     path = f"{tmp_path}/{[*entries][-1]}"
     if isinstance(expected, list):
         assert [os.path.basename(each) for each in chain_of(path)] == expected
-        assert [
-            os.path.basename(each.prefix) for each in increments.chain_of(Bundle(path))
-        ] == expected
+        assert [os.path.basename(each) for each in increments.chain_of(path)] == expected
         return
     with pytest.raises(tf.errors.OpError, match=expected):
         chain_of(path)
     with pytest.raises(FileError, match=expected):
-        increments.chain_of(Bundle(path))
+        increments.chain_of(path)
     assert main(["show", path]) == 2

@@ -10,7 +10,6 @@ import struct
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from sok_compat.checkpoint.files.checksums import crc32c
-from sok_compat.checkpoint.files.sorted_table import read_sorted_table
 
 MAGIC = 0xDB4775248B80FB57
 
@@ -132,6 +131,40 @@ def forge_footer(prefix):
     with open(f"{prefix}.index", "r+b") as file:
         file.seek(-48, os.SEEK_END)
         file.write(_varint(0) + _varint(8) + _varint(0) + _varint(1 << 62))
+
+
+def read_sorted_table(path):
+    """{name: value}, without any checks."""
+    with open(path, "rb") as file:
+        data = file.read()
+    _, _, *handle = _varints(data[-48:], 4)[0]
+    blocks = [_varints(value, 2)[0] for _, value in _entries(data, *handle)]
+    return dict(entry for block in blocks for entry in _entries(data, *block))
+
+
+def _entries(data, offset, size):
+    """Yields (name, value) of a block."""
+    block = data[offset : offset + size]
+    (num_restarts,) = struct.unpack("<I", block[-4:])
+    rest, name = block[: -4 * (num_restarts + 1)], b""
+    while rest:
+        (num_shared, num_own, num_bytes), rest = _varints(rest, 3)
+        name = name[:num_shared] + rest[:num_own]
+        yield name, rest[num_own : num_own + num_bytes]
+        rest = rest[num_own + num_bytes :]
+
+
+def _varints(data, count):
+    """([number], the bytes behind them)."""
+    numbers, position = [], 0
+    for _ in range(count):
+        number = shift = 0
+        while data[position] >= 0x80:
+            number |= (data[position] & 0x7F) << shift
+            position, shift = position + 1, shift + 7
+        numbers.append(number | data[position] << shift)
+        position += 1
+    return numbers, data[position:]
 
 
 def write_sorted_table(path, stored):

@@ -2,12 +2,13 @@
 #include "ops/tf/checkpoint/bundle/bundle_index.h"
 
 #include <memory>
-#include <new>
 #include <sstream>
 #include <utility>
 
 #include "ops/base/error.h"
+#include "ops/formats/bundle/sorted_table.h"
 #include "ops/tf/base/file_errors.h"
+#include "ops/tf/base/tf_file_system.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 #include "tensorflow/core/framework/versions.pb.h"
 #include "tensorflow/core/lib/io/table_builder.h"
@@ -20,72 +21,9 @@ namespace sok {
 
 namespace tf = tensorflow;
 
-BundleIndex::BundleIndex(tf::Env* env, const std::string& prefix)
-    : path_(tf::MetaFilename(prefix)) {
-  uint64_t num_bytes = 0;
-  ThrowOfFile(env->GetFileSize(path_, &num_bytes), path_);
-  ThrowOfFile(env->NewRandomAccessFile(path_, &file_), path_);
-  Checked([&] {
-    tf::table::Table* table = nullptr;
-    const absl::Status status =
-        tf::table::Table::Open(tf::table::Options(), file_.get(), num_bytes, &table);
-    table_.reset(table);
-    if (!status.ok()) ThrowDamaged(std::string(status.message()));
-    at_.reset(table_->NewIterator());
-  });
-  ReadHeader();
-}
-
-void BundleIndex::ReadHeader() {
-  const std::optional<std::string> text = Find(tf::kHeaderEntryKey);
-  tf::BundleHeaderProto header;
-  if (!text || !header.ParseFromString(*text)) ThrowDamaged("it has no header");
-  if (header.endianness() != tf::BundleHeaderProto::LITTLE)
-    Throw(ErrorCode::kInvalidArgument, path_, " was written on a big-endian machine");
-  num_shards_ = header.num_shards();
-  if (num_shards_ < 0) ThrowDamaged("it has " + std::to_string(num_shards_) + " data files");
-}
-
-std::optional<std::string> BundleIndex::Find(const std::string& name) {
-  std::optional<std::string> found;
-  Checked([&] {
-    at_->Seek(name);
-    if (at_->Valid() && at_->key() == name) found = std::string(at_->value());
-  });
-  return found;
-}
-
-void BundleIndex::ForEach(const std::string& begin, const Use& use) {
-  Checked([&] { at_->Seek(begin); });
-  while (at_->Valid()) {
-    const std::string name(at_->key());
-    if (name.compare(0, begin.size(), begin) != 0) return;
-    if (name != tf::kHeaderEntryKey) use(name, std::string(at_->value()));
-    Checked([&] { at_->Next(); });
-  }
-}
-
-/// A corrupt block size would request more memory than there is.
-template <typename Body>
-void BundleIndex::Checked(const Body& body) const {
-  try {
-    body();
-  } catch (const std::bad_alloc&) {
-    ThrowDamaged("a block does not fit into memory");
-  }
-  if (at_ != nullptr && !at_->status().ok()) ThrowDamaged(std::string(at_->status().message()));
-}
-
-void BundleIndex::ThrowDamaged(const std::string& how) const {
-  Throw(ErrorCode::kDataLoss, path_, " is not as it was written: ", how,
-        "; restore an earlier checkpoint");
-}
-
-BundleEntries ReadIndex(tf::Env* env, const std::string& prefix) {
-  BundleEntries entries;
-  BundleIndex(env, prefix).ForEach("", [&](const std::string& name, const std::string& entry) {
-    entries.emplace(name, entry);
-  });
+BundleEntries ReadIndex(const std::string& prefix) {
+  BundleEntries entries = ReadSortedTable(TfFileSystem(), tf::MetaFilename(prefix));
+  entries.erase(tf::kHeaderEntryKey);
   return entries;
 }
 

@@ -5,8 +5,10 @@
 #include <cstdio>
 
 #include "ops/base/error.h"
+#include "ops/formats/bundle/bundle.h"
 #include "ops/formats/files/save_id.h"
 #include "ops/tf/base/file_errors.h"
+#include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/bundle/bundle_index.h"
 #include "tensorflow/core/platform/path.h"
 #include "tensorflow/core/util/tensor_bundle/naming.h"
@@ -41,9 +43,9 @@ int64_t NumShardsIn(const std::string& file, const std::string& name) {
 }
 
 /// The number of shards in the index of a checkpoint; 0 if there is no readable one.
-int64_t NumShardsOf(tf::Env* env, const std::string& prefix) {
+int64_t NumShardsOf(const std::string& prefix) {
   try {
-    return BundleIndex(env, prefix).num_shards();
+    return Bundle(TfFileSystem(), prefix).num_shards();
   } catch (const Error&) {
     return 0;
   }
@@ -119,10 +121,9 @@ void CheckpointFiles::CheckParts(const std::vector<int64_t>& data_bytes) const {
 /// Uses one more, empty data file if the checkpoint to replace has the same number of files.
 void CheckpointFiles::Merge(int num_parts) {
   BundleEntries merged;
-  for (int part = 0; part < num_parts; ++part)
-    MergeEntries(ReadIndex(env_, PartOf(part)), part, &merged);
+  for (int part = 0; part < num_parts; ++part) MergeEntries(ReadIndex(PartOf(part)), part, &merged);
   int num_shards = num_parts;
-  if (NumShardsOf(env_, prefix_) == num_parts) {
+  if (NumShardsOf(prefix_) == num_parts) {
     const std::string path = tf::DataFilename(PartOf(num_shards++), 0, 1);
     ThrowOfFile(tf::WriteStringToFile(env_, path, ""), path);
   }
@@ -142,7 +143,7 @@ void CheckpointFiles::Merge(int num_parts) {
 /// Removes data files that the index does not refer to, if there is an index.
 void CheckpointFiles::RemoveUnusedData(const std::string& name) const {
   const std::string prefix = tf::io::JoinPath(parent_, name);
-  const int64_t num_shards = NumShardsOf(env_, prefix);
+  const int64_t num_shards = NumShardsOf(prefix);
   if (num_shards == 0 && env_->FileExists(tf::MetaFilename(prefix)).ok()) return;
   std::vector<std::string> files;
   if (!env_->GetChildren(parent_, &files).ok()) return;

@@ -21,7 +21,7 @@ constexpr size_t kBlocksAhead = 4;  // being read, or read and not consumed yet
 template <typename Opened>
 class TensorPieces {
  public:
-  TensorPieces(SavedTensors& saved, const std::vector<SavedTensors::Piece>& pieces)
+  TensorPieces(Bundle& saved, const std::vector<Bundle::Piece>& pieces)
       : saved_(&saved), pieces_(&pieces) {}
 
   /// Calls use(the opened piece that has the row `first`, the row's number in it). Rows must
@@ -34,10 +34,10 @@ class TensorPieces {
   }
 
  private:
-  const SavedTensors::Piece& piece() const { return (*pieces_)[number_]; }
+  const Bundle::Piece& piece() const { return (*pieces_)[number_]; }
 
-  SavedTensors* saved_;
-  const std::vector<SavedTensors::Piece>* pieces_;
+  Bundle* saved_;
+  const std::vector<Bundle::Piece>* pieces_;
   size_t number_ = 0;               // number of the piece
   std::unique_ptr<Opened> opened_;  // the piece, once it was used
 };
@@ -145,15 +145,14 @@ class ReadAhead {
 
 }  // namespace
 
-SavedStreams::SavedStreams(SavedTensors& saved, const std::vector<std::string>& names)
-    : saved_(saved) {
+SavedStreams::SavedStreams(Bundle& saved, const std::vector<std::string>& names) : saved_(saved) {
   for (const std::string& name : names) pieces_.push_back(saved.PiecesOf(name));
 }
 
 bool SavedStreams::AreSlicedAlike() const {
   return std::all_of(pieces_.begin(), pieces_.end(), [&](const auto& pieces) {
     return std::equal(pieces.begin(), pieces.end(), pieces_[0].begin(), pieces_[0].end(),
-                      [](const SavedTensors::Piece& a, const SavedTensors::Piece& b) {
+                      [](const Bundle::Piece& a, const Bundle::Piece& b) {
                         return a.first == b.first && a.count == b.count;
                       });
   });
@@ -164,12 +163,14 @@ std::vector<SavedBlock> SavedStreams::Blocks(const IsWanted& is_wanted) const {
   std::set<int64_t> starts;
   int64_t num_rows = 0, row_bytes = 0;
   for (const auto& pieces : pieces_) {
-    for (const SavedTensors::Piece& piece : pieces) {
+    int64_t of_tensor = 0;
+    for (const Bundle::Piece& piece : pieces) {
       if (piece.count == 0) continue;
       starts.insert(piece.first);
       num_rows = std::max(num_rows, piece.first + piece.count);
+      of_tensor = piece.row_bytes();
     }
-    row_bytes += SavedTensors::RowBytesOf(pieces);
+    row_bytes += of_tensor;
   }
   const bool may_pass_over = AreSlicedAlike();
   const int64_t most = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, row_bytes));

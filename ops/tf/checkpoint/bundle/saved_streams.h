@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/tf/checkpoint/bundle/saved_tensors.h"
+#include "ops/formats/bundle/bundle.h"
 
 namespace sok {
 
@@ -22,8 +22,8 @@ struct SavedBlock {
 /// For tensors with the same number of rows. Verifies the checksums of everything it reads.
 class SavedStreams {
  public:
-  /// Throws the errors of SavedTensors.
-  SavedStreams(SavedTensors& saved, const std::vector<std::string>& names);
+  /// Throws the errors of Bundle.
+  SavedStreams(Bundle& saved, const std::vector<std::string>& names);
 
   /// Whether all tensors were saved in the same slices.
   bool AreSlicedAlike() const;
@@ -40,8 +40,8 @@ class SavedStreams {
  private:
   std::vector<SavedBlock> Blocks(const IsWanted& is_wanted) const;
 
-  SavedTensors& saved_;
-  std::vector<std::vector<SavedTensors::Piece>> pieces_;  // by tensor
+  Bundle& saved_;
+  std::vector<std::vector<Bundle::Piece>> pieces_;  // by tensor
 };
 
 }  // namespace sok

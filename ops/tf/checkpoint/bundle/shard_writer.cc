@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "ops/base/local_files.h"
+#include "ops/formats/files/checkpoint_progress.h"
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/file_errors.h"
-#include "ops/tf/checkpoint/bundle/checkpoint_progress.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 #include "tensorflow/core/framework/tensor_slice.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
@@ -50,7 +50,7 @@ ShardWriter::ShardWriter(tf::Env* env, const std::string& prefix,
                          const std::vector<TensorToSave>& tensors)
     : env_(env), prefix_(prefix), data_path_(tf::DataFilename(prefix, 0, 1)) {
   WriteTensors(env_, prefix_, tensors);
-  entries_ = ReadIndex(env_, prefix_);
+  entries_ = ReadIndex(prefix_);
   uint64_t num_bytes = 0;
   ThrowOfFile(env_->GetFileSize(data_path_, &num_bytes), data_path_);
   num_bytes_ = static_cast<int64_t>(num_bytes);

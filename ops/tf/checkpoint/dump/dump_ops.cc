@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "ops/formats/dumps/dump_writer.h"
+#include "ops/formats/files/checkpoint_progress.h"
 #include "ops/tf/base/shared_variant.h"
 #include "ops/tf/base/tf_file_system.h"
-#include "ops/tf/checkpoint/bundle/checkpoint_progress.h"
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
 #include "ops/tf/ranks/checkpoint_barrier.h"
 #include "ops/tf/ranks/gathered_parts.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ops/base/error.h"
-#include "ops/tf/checkpoint/bundle/checkpoint_progress.h"
+#include "ops/formats/files/checkpoint_progress.h"
 
 namespace sok {
 namespace {

@@ -12,8 +12,7 @@ namespace tf = tensorflow;
 
 namespace {
 
-int64_t NumOwnedIn(SavedTensors& saved, const SavedTensors::Piece& piece,
-                   const Placement& placement) {
+int64_t NumOwnedIn(const Bundle& saved, const Bundle::Piece& piece, const Placement& placement) {
   constexpr int64_t kKeysAtOnce = 1 << 20;
   const PieceReader reader(saved, piece);
   PieceSum sum(saved, piece);
@@ -67,7 +66,7 @@ int64_t NumKeysIn(SavedTensors& saved, const std::string& name) {
 OwnedKeys OwnedKeys::Count(SavedTensors& saved, const std::string& name,
                            const Placement& placement) {
   OwnedKeys owned;
-  for (const SavedTensors::Piece& piece : saved.PiecesOf(name)) {
+  for (const Bundle::Piece& piece : saved.PiecesOf(name)) {
     int64_t of_piece = piece.count;
     if (placement.num_ranks > 1) of_piece = NumOwnedIn(saved, piece, placement);
     if (of_piece > 0) owned.pieces.insert(piece.first);

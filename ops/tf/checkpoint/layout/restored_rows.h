@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/tf/checkpoint/bundle/saved_streams.h"
+#include "ops/tf/checkpoint/bundle/saved_tensors.h"
 #include "ops/tf/tables/table_contents.h"
 
 namespace sok {

@@ -53,12 +53,12 @@ std::vector<std::string> SavedBuckets::NumberedPartsOf(const PlaneName& name) {
   const std::string begin = name.head + kPart;
   const std::string end = name.tail + "-keys";
   std::vector<std::string> numbers;
-  index().ForEach(begin, [&](const std::string& key, const std::string&) {
-    if (key.size() < begin.size() + end.size()) return;
+  for (const std::string& key : Names(begin)) {
+    if (key.size() < begin.size() + end.size()) continue;
     const size_t end_at = key.size() - end.size();
     const std::string number = key.substr(begin.size(), end_at - begin.size());
     if (key.compare(end_at, end.size(), end) == 0 && IsNumber(number)) numbers.push_back(number);
-  });
+  }
   std::sort(numbers.begin(), numbers.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() ? a.size() < b.size() : a < b;
   });

@@ -8,7 +8,7 @@
 
 #include "ops/base/error.h"
 #include "ops/cpu/index/key_history.h"
-#include "ops/tf/checkpoint/layout/checkpoint_series.h"
+#include "ops/formats/bundle/series.h"
 #include "ops/tf/tables/key_buckets.h"
 
 namespace sok {

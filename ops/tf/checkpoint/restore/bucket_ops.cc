@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/restore/buckets_op.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
 #include "ops/tf/tables/table_history.h"
@@ -67,7 +68,8 @@ class RestoreBucketsOp : public BucketsOp {
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankCommunicator& communicator) override {
     PartsToRestore found;
-    const std::vector<std::string> chain = ChainOf(Input(ctx, "prefix").scalar<tf::tstring>()());
+    const std::vector<std::string> chain =
+        ChainOf(TfFileSystem(), Input(ctx, "prefix").scalar<tf::tstring>()());
     SavedBuckets saved(chain.front());
     communicator.Begin();
     communicator.AwaitTurn();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/tf/base/shared_variant.h"
+#include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/restore/buckets_op.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
 #include "ops/tf/checkpoint/restore/rows_op.h"
@@ -205,7 +206,7 @@ class CheckBucketsOp : public BucketsOp {
         for (const size_t place : view.places)
           widths.push_back(view.planes.slots[place].plane->width());
       });
-      return Check(options, widths, ChainOf(prefix));
+      return Check(options, widths, ChainOf(TfFileSystem(), prefix));
     });
   }
 
@@ -272,7 +273,7 @@ class CheckTensorsOp : public CommunicatingOp {
       std::vector<tf::TensorSlice> slices;
       for (size_t i = 0; i < names_.size(); ++i) slices.push_back(CheckedSlice(saved, i));
       for (size_t i = 0; Reads(ctx, "reads") && i < names_.size(); ++i)
-        saved.Verify(names_[i], slices[i]);
+        saved.VerifySlice(names_[i], slices[i]);
       return std::string();
     });
   }

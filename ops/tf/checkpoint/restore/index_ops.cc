@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "ops/formats/bundle/series.h"
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/engine_of_op.h"
 #include "ops/tf/base/output_shapes.h"
-#include "ops/tf/checkpoint/layout/checkpoint_series.h"
+#include "ops/tf/base/tf_file_system.h"
 
 namespace sok {
 namespace {
@@ -18,14 +19,14 @@ namespace tf = tensorflow;
 REGISTER_OP("SokListTensors")
     .Input("prefix: string")
     .Output("names: string")
-    .Output("dtypes: int32")
+    .Output("dtypes: string")
     .Output("num_dimensions: int64")
     .Output("sizes: int64")
     .SetIsStateful()
     .SetShapeFn(AllVectors)
     .Doc(
-        "The tensors of a checkpoint: their dtypes, as numbers of DataType, and their shapes, "
-        "concatenated in `sizes`.");
+        "The tensors of a checkpoint: the names of their dtypes, and their shapes, concatenated in "
+        "`sizes`.");
 
 REGISTER_OP("SokChainOf")
     .Input("prefix: string")
@@ -45,15 +46,15 @@ class ListTensorsOp : public tf::OpKernel {
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      SavedTensors saved(Input(ctx, "prefix").scalar<tf::tstring>()());
+      Bundle saved(TfFileSystem(), Input(ctx, "prefix").scalar<tf::tstring>()());
       const std::vector<std::string> names = saved.Names();
-      std::vector<int32_t> dtypes;
+      std::vector<tf::tstring> dtypes;
       std::vector<int64_t> num_dimensions, sizes;
       for (const std::string& name : names) {
-        const tf::TensorShape shape = saved.ShapeOf(name);
-        dtypes.push_back(saved.DtypeOf(name));
-        num_dimensions.push_back(shape.dims());
-        for (const auto& dimension : shape) sizes.push_back(dimension.size);
+        const BundleEntry entry = saved.EntryOf(name);
+        dtypes.emplace_back(entry.type().name);
+        num_dimensions.push_back(static_cast<int64_t>(entry.shape.size()));
+        sizes.insert(sizes.end(), entry.shape.begin(), entry.shape.end());
       }
       OutputVector(ctx, "names", StringsOf(names));
       OutputVector(ctx, "dtypes", dtypes);
@@ -69,7 +70,7 @@ class ChainOfOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
-      OutputVector(ctx, "prefixes", StringsOf(ChainOf(prefix)));
+      OutputVector(ctx, "prefixes", StringsOf(ChainOf(TfFileSystem(), prefix)));
     });
   }
 };

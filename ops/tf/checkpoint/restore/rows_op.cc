@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/checkpoint/restore/rows_op.h"
 
+#include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/tables/plane_checks.h"
 
 namespace sok {
@@ -21,7 +22,7 @@ RowsOp::RowsOp(tf::OpKernelConstruction* ctx)
 
 RowsOp::Chain RowsOp::OpenChain(const std::string& prefix) {
   Chain chain;
-  for (const std::string& each : ChainOf(prefix))
+  for (const std::string& each : ChainOf(TfFileSystem(), prefix))
     chain.push_back(std::make_unique<Link>(each, chain.empty()));
   return chain;
 }

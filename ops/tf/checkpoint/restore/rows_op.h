@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/tf/checkpoint/layout/checkpoint_series.h"
+#include "ops/formats/bundle/series.h"
 #include "ops/tf/checkpoint/layout/restored_rows.h"
 #include "ops/tf/ranks/whole_table_op.h"
 #include "ops/tf/tables/restored_keys.h"

@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "ops/formats/bundle/series.h"
+#include "ops/tf/base/shared_variant.h"
 #include "ops/tf/checkpoint/bundle/checkpoint_files.h"
 #include "ops/tf/checkpoint/bundle/shard_writer.h"
-#include "ops/tf/checkpoint/layout/checkpoint_series.h"
 #include "ops/tf/ranks/checkpoint_barrier.h"
 #include "ops/tf/tables/row_fingerprints.h"
 
@@ -34,6 +35,13 @@ struct CheckpointTransaction {
 
   bool is_increment() const { return series && series->base; }
 };
+
+/// The transaction of a tensor from SokBeginCheckpoint.
+inline std::shared_ptr<CheckpointTransaction> CheckpointIn(const tensorflow::Tensor& tensor) {
+  if (auto checkpoint = SharedIn<CheckpointTransaction>(tensor)) return checkpoint;
+  Throw(ErrorCode::kInvalidArgument,
+        "input `checkpoint` must be the output of SokBeginCheckpoint, got ", tensor.DebugString());
+}
 
 }  // namespace sok
 

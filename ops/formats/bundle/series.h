@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Series of checkpoints: a whole one, followed by increments, each with the changes since the
 // checkpoint before it.
-#ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_CHECKPOINT_SERIES_H_
-#define SOK_OPS_TF_CHECKPOINT_LAYOUT_CHECKPOINT_SERIES_H_
+#ifndef SOK_OPS_FORMATS_BUNDLE_SERIES_H_
+#define SOK_OPS_FORMATS_BUNDLE_SERIES_H_
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "ops/tf/checkpoint/bundle/saved_tensors.h"
+#include "ops/formats/bundle/bundle.h"
 
 namespace sok {
 
@@ -23,29 +23,31 @@ constexpr char kGoneOfBuckets[] = "-gone";
 /// ordinary variable.
 constexpr char kSeedOfBuckets[] = "-seed-versions";
 
-/// A checkpoint's description of itself, in a tensor of strings [1] or [3].
+/// A checkpoint's description of itself, in a tensor of one or three strings.
 struct CheckpointInSeries {
   static constexpr char kTensor[] = "sok_compat/series";
 
   struct Base {
+    /// Parses "<name>\n<id>"; nullopt for "". Throws kInvalidArgument.
+    static std::optional<Base> In(const std::string& text);
+
     std::string name;  // a checkpoint in the same folder
     std::string id;
   };
 
+  /// Of a checkpoint; nullopt if it was saved without increments in mind. Throws kDataLoss.
+  static std::optional<CheckpointInSeries> In(Bundle& saved);
+  std::vector<std::string> Texts() const;
+
   std::string id;
   std::optional<Base> base;  // nullopt: a whole checkpoint
-
-  tensorflow::Tensor ToTensor() const;
 };
-
-/// Parses "<name>\n<id>"; nullopt for "". Throws kInvalidArgument.
-std::optional<CheckpointInSeries::Base> BaseIn(const std::string& text);
 
 /// The checkpoints that `prefix` consists of: the whole one, then each increment up to `prefix`
 /// itself; only itself if it is whole. Throws kNotFound if one is missing, and kFailedPrecondition
 /// if one has been replaced since the next was saved; both name the file.
-std::vector<std::string> ChainOf(const std::string& prefix);
+std::vector<std::string> ChainOf(const FileSystem& files, const std::string& prefix);
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TF_CHECKPOINT_LAYOUT_CHECKPOINT_SERIES_H_
+#endif  // SOK_OPS_FORMATS_BUNDLE_SERIES_H_

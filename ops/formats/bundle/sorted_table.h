@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file format of a checkpoint's index: sorted names and values, in blocks with checksums.
+#ifndef SOK_OPS_FORMATS_BUNDLE_SORTED_TABLE_H_
+#define SOK_OPS_FORMATS_BUNDLE_SORTED_TABLE_H_
+
+#include <map>
+#include <string>
+
+#include "ops/formats/files/file_system.h"
+
+namespace sok {
+
+/// {name: value}. Throws the file system's errors, and kDataLoss for another or a damaged file; all
+/// name it. TensorFlow's own reader mistakes a corrupt block for the end, and aborts the process
+/// for a corrupt size.
+std::map<std::string, std::string> ReadSortedTable(const FileSystem& files,
+                                                   const std::string& path);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_FORMATS_BUNDLE_SORTED_TABLE_H_

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op behind tf.train.Saver.save that writes a table as a stream.
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/tf/checkpoint/layout/saved_table.h"
+#include "ops/tf/checkpoint/save/checkpoint_transaction.h"
+#include "ops/tf/ranks/gathered_parts.h"
+#include "ops/tf/ranks/whole_table_op.h"
+#include "ops/tf/tables/plane_checks.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokSaveTable")
+    .Input("table: resource")
+    .Input("checkpoint: variant")
+    .Input("variables: num_variables * resource")
+    .Input("collectives: num_collectives * variant")
+    .Attr("num_variables: int >= 0")
+    .Attr("num_collectives: int >= 0")
+    .Attr("table_name: string")
+    .Attr("titles: list(string) >= 1")
+    .Attr("slot_names: list(string) >= 0")
+    .Attr("num_buckets: int >= 0 = 0")
+    .Attr("saves_waiting_keys: bool = true")
+    .Attr("Tkey: {int64, int32}")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Adds the table's contents on this rank: keys, rows, the named slots, and rows of "
+        "ordinary variables by row id; `titles` name them in this order. Without num_buckets "
+        "they are slices of <table_name>/keys and of tensors over all ranks; else nine tensors "
+        "for each plane, of this rank alone, and the seed of later keys.");
+
+/// Sends a writer's output while this lives.
+class SinkOf {
+ public:
+  SinkOf(ShardWriter* writer, GatheredParts* parts) : writer_(writer) {
+    writer_->SetSink([parts](const char* data, size_t size) { parts->Send(data, size); });
+  }
+  ~SinkOf() { writer_->SetSink(nullptr); }
+  SinkOf(const SinkOf&) = delete;
+  SinkOf& operator=(const SinkOf&) = delete;
+
+ private:
+  ShardWriter* const writer_;
+};
+
+/// Nothing changes the table meanwhile, whether its step is held or not.
+class SaveTableOp : public WholeTableOp {
+ public:
+  explicit SaveTableOp(tf::OpKernelConstruction* ctx)
+      : WholeTableOp(ctx),
+        name_(Attribute<std::string>(ctx, "table_name")),
+        titles_(Attribute<std::vector<std::string>>(ctx, "titles")),
+        slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
+        buckets_{Attribute<int64_t>(ctx, "num_buckets"),
+                 Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_INT32,
+                 Attribute<bool>(ctx, "saves_waiting_keys")} {
+    const auto num_variables = Attribute<int64_t>(ctx, "num_variables");
+    OP_REQUIRES(
+        ctx, titles_.size() == 1 + slot_names_.size() + static_cast<size_t>(num_variables),
+        absl::InvalidArgumentError("titles must name the rows, each slot and each variable"));
+  }
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankCommunicator& communicator) override {
+    const std::shared_ptr<CheckpointTransaction> checkpoint =
+        CheckpointIn(Input(ctx, "checkpoint"));
+    const std::vector<VariablePtr> variables = Variables(ctx);
+    std::vector<tf::Var*> others;
+    for (const VariablePtr& variable : variables) others.push_back(variable.get());
+    communicator.AwaitTurn();
+    table.WithAlone(call, slot_names_, others, [&](const TableView& view) {
+      communicator.GiveTurn();
+      CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
+      std::vector<Column> columns = Columns(call, view, others);
+      const std::lock_guard<std::mutex> lock(checkpoint->mutex);
+      TableToSave saved{call, view, columns, LiveKeys(call, view), {}};
+      if (checkpoint->series) Compare(call, checkpoint.get(), table.fingerprints(), &saved);
+      if (!checkpoint->on_rank_0) {
+        Write(call, saved, communicator, *checkpoint);
+      } else if (checkpoint->rank == 0) {
+        Write(call, saved, communicator, *checkpoint);
+        GatheredParts(communicator).Receive([&](int64_t rank, const char* data, size_t num_bytes) {
+          checkpoint->received[static_cast<size_t>(rank - 1)]->Append(data, num_bytes);
+        });
+      } else {
+        GatheredParts parts(communicator);
+        const SinkOf sink(checkpoint->writer.get(), &parts);
+        Write(call, saved, communicator, *checkpoint);
+        parts.EndSending();
+      }
+    });
+  }
+
+ private:
+  static std::vector<VariablePtr> Variables(tf::OpKernelContext* ctx) {
+    tf::OpInputList handles;
+    ThrowIfError(ctx->input_list("variables", &handles));
+    std::vector<VariablePtr> variables;
+    for (int i = 0; i < handles.size(); ++i)
+      variables.push_back(LookupVariable(ctx, handles[i].scalar<tf::ResourceHandle>()()));
+    return variables;
+  }
+
+  /// Finds the rows to write in an increment, and records fingerprints for the next one.
+  static void Compare(OpCall& call, CheckpointTransaction* checkpoint,
+                      RowFingerprints& fingerprints, TableToSave* saved) {
+    if (checkpoint->is_increment() && fingerprints.base() != checkpoint->series->base->id) {
+      Throw(ErrorCode::kFailedPrecondition, "table '", saved->view.options().name,
+            "' cannot be saved as an increment of ", checkpoint->series->base->name,
+            ", which is not its last save; save a whole checkpoint");
+    }
+    std::vector<RowsView> planes;
+    for (const Column& column : saved->columns) {
+      const RowsView rows = column.source->rows();
+      if (rows.width > 0) planes.push_back(rows);
+    }
+    LiveKeys& held = saved->held;
+    checkpoint->changes.push_back(
+        fingerprints.Compare(call, held.num_rows(), held.Bits(), planes, saved->view.history));
+    if (!checkpoint->is_increment()) return;
+    held.KeepOnly(checkpoint->changes.back()->rows());
+    saved->gone_keys =
+        KeysWithoutRows(call, saved->view.table, checkpoint->changes.back()->gone_keys());
+  }
+
+  void Write(OpCall& call, TableToSave& saved, RankCommunicator& communicator,
+             const CheckpointTransaction& checkpoint) const {
+    ShardWriter* writer = checkpoint.writer.get();
+    if (buckets_.count > 0) return WriteBuckets(call, saved, checkpoint, writer);
+    if (checkpoint.is_increment()) return WriteIncrementOfRanks(communicator, name_, saved, writer);
+    WriteRowsOfRanks(communicator, name_, saved, writer);
+  }
+
+  void WriteBuckets(OpCall& call, TableToSave& saved, const CheckpointTransaction& checkpoint,
+                    ShardWriter* writer) const {
+    const bool is_whole = !checkpoint.is_increment();
+    const RowBits* rows = is_whole ? nullptr : &checkpoint.changes.back()->rows();
+    BucketWriter buckets(call, saved.view, buckets_, rows, writer);
+    for (Column& plane : saved.columns) {
+      if (!is_whole) plane.title += kIncrementEnding;
+      buckets.Write(plane);
+    }
+    if (is_whole) return WriteSeed(saved.view.options(), titles_[0] + kSeedOfBuckets, writer);
+    buckets.WriteNumbers(titles_[0] + kIncrementEnding + kGoneOfBuckets, saved.gone_keys);
+  }
+
+  /// Buckets have the history of keys beside each plane.
+  std::vector<Column> Columns(OpCall& call, const TableView& view,
+                              const std::vector<tf::Var*>& variables) const {
+    const int64_t most = view.options().capacity;
+    std::vector<Column> columns;
+    const auto add = [&](RowMover rows) {
+      columns.push_back(ColumnOf(titles_[columns.size()], std::move(rows)));
+    };
+    add(RowMover(call, *view.planes.rows, most));
+    for (const size_t place : view.places)
+      add(RowMover(call, *view.planes.slots[place].plane, most));
+    for (tf::Var* variable : variables) {
+      tf::Tensor* rows = variable->tensor();
+      CheckRowsByRowId(view.options(), titles_[columns.size()], *rows);
+      add(RowMover(call, FloatRows(Data<float>(*rows), rows->dim_size(1)), most));
+    }
+    if (buckets_.count > 0 || !view.limits_keys()) return columns;
+    for (Column& column : ColumnsOfHistory(call, name_ + "/", *view.history))
+      columns.push_back(std::move(column));
+    return columns;
+  }
+
+  const std::string name_;
+  const std::vector<std::string> titles_;  // of the rows, the slots and the variables
+  const std::vector<std::string> slot_names_;
+  const BucketOptions buckets_;
+};
+
+// On a GPU: checkpoints are on the host.
+SOK_REGISTER_KERNEL(Name("SokSaveTable")
+                        .HostMemory("table")
+                        .HostMemory("checkpoint")
+                        .HostMemory("variables")
+                        .HostMemory("collectives"),
+                    SaveTableOp);
+
+}  // namespace
+}  // namespace sok
