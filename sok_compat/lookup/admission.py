@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.lookup.find_rows import are_given
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import reroute_input
 
@@ -89,7 +90,7 @@ def admit_keys(
         counts,
         absent_rows,
         _current_step(),
-        rows_are_given=[tf.compat.dimension_value(rows.shape[0]) != 0 for rows in absent_rows],
+        rows_are_given=are_given(absent_rows),
     )
 
 

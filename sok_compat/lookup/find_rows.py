@@ -108,10 +108,12 @@ def insert_absent(
     Returns:
       Row ids int64 [n] for each.
     """
-    inserted = []
-    for table, table_keys, ids, rows in zip(tables, keys, row_ids, absent_rows):
-        if tf.compat.dimension_value(rows.shape[0]) != 0:
-            absent_keys = tf.gather(table_keys, tf.where(ids < 0)[:, 0])
-            inserted.append(ops.sok_insert_rows(table, absent_keys, rows))
-    with tf.control_dependencies(inserted):
-        return ops.sok_insert_absent(tables, keys, row_ids)
+    return ops.sok_insert_absent(
+        tables, keys, row_ids, absent_rows, rows_are_given=are_given(absent_rows)
+    )
+
+
+def are_given(absent_rows: Sequence[tf.Tensor]) -> list[bool]:
+    """Whether rows are given for each table's keys without a row; False: the op library computes
+    them."""
+    return [tf.compat.dimension_value(rows.shape[0]) != 0 for rows in absent_rows]

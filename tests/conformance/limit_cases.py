@@ -79,6 +79,10 @@ EVICTED = {
         call("contents", gives=[[5, 7, 8], [[1, 1], [1.5, 1.5], [4, 4]], [[0.5]] * 3]),
         call("insert_absent", [9], [-1]),
         call("find", [5, 7, 8, 9], gives=[0, -1, 3, 1]),
+        call("insert_absent", [10, 9, 11], [-1, 1, -1], [[5, 5], [6, 6]]),
+        call("contents", gives=[[9, 10, 11], [[1.5, 1.5], [5, 5], [6, 6]], [[0.5]] * 3]),
+        call("insert_absent", [12, 9], [-1, 1], [[1, 1], [2, 2]],
+             fails=Fails(INVALID, r"rows of shape \[2,2\], expected \[1,2\]")),
     ),
     "which lookups use keys": Script(
         LIMITED,

@@ -90,9 +90,20 @@ class LookupOps:
         return self._run(lambda: ops.sok_insert_rows(self.handle, as_keys(keys), as_floats(rows)))
 
     @item_of_group
-    def insert_absent(self, keys, found):
-        lists = {"tables": self.handle, "keys": as_keys(keys), "found": as_keys(found)}
-        return Item("sok_insert_absent", lists)
+    def insert_absent(self, keys, found, absent_rows=None):
+        return Item("sok_insert_absent", {
+            "tables": self.handle,
+            "keys": as_keys(keys),
+            "found": as_keys(found),
+            **self._absent_rows(absent_rows),
+        })  # fmt: skip
+
+    def _absent_rows(self, rows):
+        none = np.zeros([0, self.spec.dim])
+        return {
+            "absent_rows": as_floats(none if rows is None else rows),
+            "rows_are_given": rows is not None,
+        }
 
     def make_room(self, keys):
         return self._run(lambda: ops.sok_make_room(self.handle, as_keys(keys)))
@@ -105,14 +116,12 @@ class LookupOps:
     @item_of_group
     def admit(self, keys, counts, step=0, row_ids=None, absent_rows=None):
         """Row ids are found where none are given."""
-        none = np.zeros([0, self.spec.dim])
         lists = {
             "tables": self.handle,
             "keys": as_keys(keys),
             "row_ids": as_keys(self.find(keys) if row_ids is None else row_ids),
             "counts": as_floats(counts),
-            "absent_rows": as_floats(none if absent_rows is None else absent_rows),
-            "rows_are_given": absent_rows is not None,
+            **self._absent_rows(absent_rows),
         }
         return Item("sok_admit_keys", lists, {"step": np.int64(step)})
 

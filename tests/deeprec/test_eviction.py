@@ -11,6 +11,7 @@ import tensorflow as tf
 from sok_compat.checkpoint import IncrementalSaver
 from sok_compat.deeprec.optimizer_rules import stock_optimizers
 from sok_compat.deeprec.variables.options import GlobalStepEvict, InitializerOption, L2WeightEvict
+from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.runtime.op_library import ops
 from tests.support.deeprec.deeprec_steps import Steps, found_rows, get_variable
 from tests.support.sessions import initialized_session
@@ -154,6 +155,43 @@ def test_steps_beside_eviction_read_no_other_keys_row(graph, seed):
         assert session.run(variable.total_count())[0] < 700
         rows = session.run(found_rows(variable, tf.range(most, dtype=tf.int64)))
         assert 0 < rows.max() < 60 * 300
+
+
+@pytest.mark.parametrize("evict_option", [L2WeightEvict(1e9), GlobalStepEvict(1)])
+def test_keys_start_as_a_lookup_says_beside_eviction(graph, evict_option):
+    variable = get_variable(tf1.zeros_initializer(), evict_option=evict_option)
+    ids = tf1.placeholder(tf.int64, [None])
+    initial_rows = InitialRows(
+        ids, lambda numbers: tf.cast(numbers[:, tf.newaxis] + [1, 2], "float")
+    )
+    rows = variable.sparse_read(ids, initial_rows=initial_rows)
+    step = tf1.train.get_or_create_global_step()
+    optimizer = stock_optimizers.GradientDescentOptimizer(0.0)
+    train, evict = optimizer.minimize(tf.reduce_sum(rows), step), variable.before_save()
+    wrong, is_done = [], threading.Event()
+
+    def train_rows(session, seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(100):
+            batch = rng.integers(0, 60, 30)
+            found, _ = session.run([rows, train], {ids: batch})
+            wrong.extend(batch[np.any(found != batch[:, np.newaxis] + [1, 2], axis=1)])
+
+    def evict_rows(session):
+        while not is_done.is_set():
+            session.run(evict)
+
+    with initialized_session() as session:
+        evicting = threading.Thread(target=evict_rows, args=[session])
+        evicting.start()
+        trainers = [threading.Thread(target=train_rows, args=(session, seed)) for seed in (1, 2)]
+        for trainer in trainers:
+            trainer.start()
+        for trainer in trainers:
+            trainer.join()
+        is_done.set()
+        evicting.join()
+    assert not wrong
 
 
 def rows_after(seconds, variable, ids):

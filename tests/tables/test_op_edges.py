@@ -142,5 +142,9 @@ def test_what_was_found_is_of_as_many_keys():
         tf.errors.InvalidArgumentError, match="one row id for each of 2 keys, got 1"
     ):
         ops.sok_insert_absent(
-            [table.table_handle], [tf.constant([3, 4], tf.int64)], [tf.constant([-1], tf.int64)]
+            [table.table_handle],
+            [tf.constant([3, 4], tf.int64)],
+            [tf.constant([-1], tf.int64)],
+            [tf.zeros([0, table.dim])],
+            rows_are_given=[False],
         )

@@ -22,12 +22,16 @@ void CheckInitialRows(const TableOptions& options, const tf::Tensor& keys,
         initial_rows.shape().DebugString());
 }
 
-void CheckFirstRows(const TableOptions& options, const tf::Tensor& rows) {
-  const tf::TensorShape expected({options.first_value.period, options.dim});
+void CheckAbsentRows(const TableOptions& options, int64_t num_absent, const tf::Tensor& rows) {
+  const tf::TensorShape expected({num_absent, options.dim});
   if (rows.shape() == expected) return;
   Throw(ErrorCode::kInvalidArgument, "table '", options.name,
         "': the initializer returned rows of shape ", rows.shape().DebugString(), ", expected ",
         expected.DebugString());
+}
+
+void CheckFirstRows(const TableOptions& options, const tf::Tensor& rows) {
+  CheckAbsentRows(options, options.first_value.period, rows);
 }
 
 void CheckGradientsOfBags(const std::string& op_name, const tf::Tensor& gradients,

@@ -17,6 +17,10 @@ void CheckBatchOfKeys(const std::string& op_name, int64_t num_keys);
 void CheckInitialRows(const TableOptions& options, const tensorflow::Tensor& keys,
                       const tensorflow::Tensor& initial_rows);
 
+/// `rows` of the keys without a row must be [num_absent, dim].
+void CheckAbsentRows(const TableOptions& options, int64_t num_absent,
+                     const tensorflow::Tensor& rows);
+
 /// `rows` must be [period, dim], for first values of kind kRows.
 void CheckFirstRows(const TableOptions& options, const tensorflow::Tensor& rows);
 

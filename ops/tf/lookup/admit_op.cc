@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/tables/table_history.h"
@@ -113,13 +114,7 @@ class Arrival {
       arriving_.keys.push_back(keys_on_host_[i]);
       arriving_.seen.push_back({CountOf(i), step_});
     }
-    if (!rows_are_given_ ||
-        (absent_rows_.dim_size(0) == num_absent && absent_rows_.dim_size(1) == options.dim)) {
-      return;
-    }
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name,
-          "': the initializer returned rows of shape ", absent_rows_.shape().DebugString(),
-          ", expected [", num_absent, ", ", options.dim, "]");
+    if (rows_are_given_) CheckAbsentRows(options, num_absent, absent_rows_);
   }
 
   /// Inserts the admitted keys and returns their rows.

@@ -67,13 +67,17 @@ REGISTER_OP("SokInsertAbsent")
     .Input("tables: N * resource")
     .Input("keys: N * int64")
     .Input("found: N * int64")
+    .Input("absent_rows: N * float")
     .Attr("N: int >= 1")
+    .Attr("rows_are_given: list(bool)")
     .Output("row_ids: N * int64")
     .SetIsStateful()
     .SetShapeFn(ShapesOfSecondList)
     .Doc(
         "Assigns rows to keys that have none: those whose row id in `found`, from SokFindRows, "
-        "is -1. The keys of each item are distinct. If an item fails, its table is unchanged, "
+        "is -1. The keys of each item are distinct. rows_are_given: absent_rows are the initial "
+        "rows of these keys, in their order; otherwise rows start at their first values. If an "
+        "item fails, its table is unchanged, "
         "but keys of items before it have been inserted.");
 
 REGISTER_OP("SokInsertRows")
@@ -221,7 +225,10 @@ class FindRowsOp : public tf::AsyncOpKernel {
 
 class InsertAbsentOp : public tf::OpKernel {
  public:
-  using tf::OpKernel::OpKernel;
+  explicit InsertAbsentOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] { rows_are_given_ = ItemAttributes<bool>(ctx, "rows_are_given"); });
+  }
+
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
@@ -242,14 +249,15 @@ class InsertAbsentOp : public tf::OpKernel {
       return;
     }
     tf::Tensor& output = group.Output("row_ids", i, keys.shape());
-    auto* row_ids = Data<int64_t>(output);
     const auto table = LookupTable(ctx, group.Handle("tables", i));
     const int64_t began = table->NoteStep(ctx);
-    if (call.engine().IsHostMemory()) {
-      std::copy_n(Data<int64_t>(found), found.NumElements(), row_ids);
-      InsertSome(ctx, call, table.get(), Data<int64_t>(keys), keys.NumElements(), row_ids);
+    const bool are_given = rows_are_given_[static_cast<size_t>(i)];
+    if (are_given || call.engine().IsHostMemory()) {
+      const tf::Tensor& absent_rows = group.Matrix("absent_rows", i);
+      InsertSome(ctx, call, table.get(), keys, found, are_given ? &absent_rows : nullptr, &output);
     } else {  // searching for all keys is faster than waiting
-      FindOrInsert(ctx, call, table.get(), keys.NumElements(), Data<int64_t>(keys), row_ids);
+      FindOrInsert(ctx, call, table.get(), keys.NumElements(), Data<int64_t>(keys), nullptr,
+                   Data<int64_t>(output));
     }
     output = table->KeepRows(output, began);
     if (began != 0) {
@@ -259,26 +267,41 @@ class InsertAbsentOp : public tf::OpKernel {
   }
 
   static void InsertSome(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,
-                         const int64_t* keys, int64_t num_keys, int64_t* row_ids) {
-    std::vector<int64_t> places, absent_keys;
+                         const tf::Tensor& keys, const tf::Tensor& found,
+                         const tf::Tensor* absent_rows, tf::Tensor* output) {
+    const int64_t num_keys = keys.NumElements();
+    std::vector<int64_t> room_of_ids, room_of_keys, places, absent_keys;
+    const int64_t* ids = call.OnHost(Data<int64_t>(found), num_keys, &room_of_ids);
+    const int64_t* all_keys = call.OnHost(Data<int64_t>(keys), num_keys, &room_of_keys);
+    std::vector<int64_t> row_ids(ids, ids + num_keys);
     for (int64_t i = 0; i < num_keys; ++i) {
-      if (row_ids[i] != kNoRow) continue;
+      if (ids[i] != kNoRow) continue;
       places.push_back(i);
-      absent_keys.push_back(keys[i]);
+      absent_keys.push_back(all_keys[i]);
     }
     const auto num_absent = static_cast<int64_t>(places.size());
-    std::vector<int64_t> inserted(places.size());
-    FindOrInsert(ctx, call, table, num_absent, absent_keys.data(), inserted.data());
-    for (size_t i = 0; i < places.size(); ++i) row_ids[places[i]] = inserted[i];
+    int64_t* inserted = call.Temporary<int64_t>(num_absent);
+    FindOrInsert(ctx, call, table, num_absent, call.OnDevice(absent_keys.data(), num_absent),
+                 absent_rows, inserted);
+    std::vector<int64_t> room;
+    const int64_t* inserted_ids = call.OnHost(inserted, num_absent, &room);
+    for (size_t i = 0; i < places.size(); ++i) {
+      row_ids[static_cast<size_t>(places[i])] = inserted_ids[i];
+    }
+    call.CopyFromHost(Data<int64_t>(*output), row_ids.data(), num_keys);
   }
 
   static void FindOrInsert(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,
-                           int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+                           int64_t num_keys, const int64_t* keys, const tf::Tensor* initial_rows,
+                           int64_t* row_ids) {
     table->WithRoom(call, num_keys, [&](const TableView& view) {
-      FindOrInsertUsed(ctx, call, table, view, num_keys, keys, /*keys_are_distinct=*/true, nullptr,
-                       row_ids);
+      if (initial_rows != nullptr) CheckAbsentRows(view.options(), num_keys, *initial_rows);
+      FindOrInsertUsed(ctx, call, table, view, num_keys, keys, /*keys_are_distinct=*/true,
+                       initial_rows == nullptr ? nullptr : Data<float>(*initial_rows), row_ids);
     });
   }
+
+  std::vector<bool> rows_are_given_;
 };
 
 class InsertRowsOp : public tf::OpKernel {

@@ -7,6 +7,7 @@
 
 #include "ops/base/first_appearance.h"
 #include "ops/tf/base/border.h"
+#include "ops/tf/base/lookup_checks.h"
 
 namespace sok {
 namespace {
@@ -21,12 +22,7 @@ std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys
   for (size_t i = 0; i < places.size(); ++i) {
     if (row_ids[i] == kNoRow) places[i] = num_absent++;
   }
-  if (num_absent == 0) return places;
-  if (absent_rows.dim_size(0) != num_absent || absent_rows.dim_size(1) != options.dim) {
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name,
-          "': the initializer returned rows of shape ", absent_rows.shape().DebugString(),
-          ", expected [", num_absent, ", ", options.dim, "]");
-  }
+  if (num_absent > 0) CheckAbsentRows(options, num_absent, absent_rows);
   return places;
 }
 
