@@ -70,7 +70,9 @@ def lookup_batch_at_owner(
 
 def begin_batch_at_owner(lookups: Sequence[Lookup], insert: bool) -> tf.Tensor:
     """Begins the collective of `lookup_batch_at_owner`; see `begin_group`."""
-    return begin_collective(*description_of(lookups, insert, ["whole"] * len(lookups)))
+    names = [lookup.table.table_name for lookup in lookups]
+    described = description_of(lookups, insert, ["whole"] * len(lookups))
+    return begin_collective(*described, tables=names)
 
 
 def _splits(lookup: Lookup) -> tf.Tensor:

@@ -311,7 +311,8 @@ def _request_of_owners(
 
     inputs = [*keys, *inverse, *_row_splits(group), *_weights(group)]
     prefetched = prefetched_request(inputs, prefetch_request)
-    collective = begin_collective(*described)
+    names = [lookup.table.table_name for lookup in group]
+    collective = begin_collective(*described, tables=names)
     requested = (
         send_request(inputs, collective)
         if prefetched is None

@@ -33,6 +33,7 @@ def begin_collective(
     description: str = "",
     op_name: str = "lookup",
     begin: Callable[..., tf.Tensor] = ops.sok_begin_collective,
+    **attributes: Any,
 ) -> tf.Tensor:
     """Begins a collective, of a lookup or another op that all ranks take part in.
 
@@ -42,6 +43,7 @@ def begin_collective(
         the first difference.
       op_name: name of the op in graphs.
       begin: the op, as a function of its attributes.
+      **attributes: of the op, further ones.
 
     Returns:
       A scalar variant tensor, the collective's handle. While a rank keeps it, the others wait for
@@ -64,7 +66,7 @@ def begin_collective(
         note_lookup(name_in_graph)
         if outermost in _graphs_beside:  # the graph's sessions, which are numbered, are others
             name, number = name_in_graph, -1
-        return begin(lookup=name, description=description, graph=number, name=op_name)
+        return begin(lookup=name, description=description, graph=number, name=op_name, **attributes)
 
 
 def number_of_graph() -> int:

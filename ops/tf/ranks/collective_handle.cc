@@ -39,6 +39,7 @@ absl::Status NoSum(tf::OpKernelContext*, const CollectiveVariant&, const Collect
 REGISTER_OP("SokBeginCollective")
     .Attr("lookup: string")
     .Attr("description: string = ''")
+    .Attr("tables: list(string) = []")
     .Attr("graph: int = -1")
     .Attr("is_eager: bool = false")
     .Output("collective: variant")
@@ -51,12 +52,13 @@ REGISTER_OP("SokBeginCollective")
         "sessions of a graph have counts of their own; both unless it is -1. "
         "TensorFlow runs ops of eager code as functions: with `is_eager`, the op is not part of "
         "one, and each lookup is a call of its own. The lines of `description` must be the same "
-        "on all ranks.");
+        "on all ranks, and in a session how often each of `tables` was initialized again.");
 
 REGISTER_OP("SokBeginPrefetchedCollective")
     .Input("start: int64")
     .Attr("lookup: string")
     .Attr("description: string = ''")
+    .Attr("tables: list(string) = []")
     .Attr("graph: int = -1")
     .Attr("is_eager: bool = false")
     .Output("collective: variant")
@@ -73,6 +75,7 @@ class BeginCollectiveOp : public tf::OpKernel {
       : tf::OpKernel(ctx),
         lookup_(Attribute<std::string>(ctx, "lookup")),
         description_(std::make_shared<Description>(Attribute<std::string>(ctx, "description"))),
+        tables_(Attribute<std::vector<std::string>>(ctx, "tables")),
         is_eager_(Attribute<bool>(ctx, "is_eager")),
         graph_(Attribute<int64_t>(ctx, "graph")),
         name_in_graph_(lookup_) {
@@ -93,7 +96,7 @@ class BeginCollectiveOp : public tf::OpKernel {
         call.lookup += " of start " + std::to_string(Input(ctx, "start").scalar<int64_t>()());
       if (!is_eager_) call.step_id = StepIdOf(ctx);
       call.is_ordered = IsOrdered(ctx);
-      call.description = description_;
+      call.description = call.is_ordered ? description_ : DescriptionInSession(ctx);
       Collective collective = coordinator->Begin(call);
       OutputShared(
           ctx, "collective",
@@ -108,8 +111,15 @@ class BeginCollectiveOp : public tf::OpKernel {
     return name_in_graph_ + " of session " + std::to_string(number + 1);
   }
 
+  std::shared_ptr<const Description> DescriptionInSession(tf::OpKernelContext* ctx) const {
+    if (tables_.empty()) return description_;
+    const std::string again = SessionSteps::Of(ctx)->InitializedAgain(tables_);
+    return again.empty() ? description_ : std::make_shared<Description>(description_->text + again);
+  }
+
   const std::string lookup_;
   const std::shared_ptr<const Description> description_;
+  const std::vector<std::string> tables_;
   const bool is_eager_;
   const int64_t graph_;
   std::string name_in_graph_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/steps/session_steps.h"
 
-#include <mutex>
 #include <utility>
 
 #include "ops/tf/base/border.h"
@@ -49,6 +48,29 @@ int64_t SessionSteps::NumberAmongSessionsOf(int64_t graph) {
   const auto [number, is_new] = numbers_.try_emplace(graph);
   if (is_new) number->second = (*num_sessions)[graph]++;
   return number->second;
+}
+
+void SessionSteps::NoteInitializedAgain(const std::string& table) {
+  const std::lock_guard<std::mutex> lock(initialized_again_mutex_);
+  ++initialized_again_[table];
+}
+
+void SessionSteps::NoteRestored(const std::string& table) {
+  const std::lock_guard<std::mutex> lock(initialized_again_mutex_);
+  initialized_again_.erase(table);
+}
+
+std::string SessionSteps::InitializedAgain(const std::vector<std::string>& tables) {
+  const std::lock_guard<std::mutex> lock(initialized_again_mutex_);
+  std::string lines;
+  for (const std::string& table : tables) {
+    const auto times = initialized_again_.find(table);
+    if (times == initialized_again_.end()) continue;
+    lines += "\ninitialized table " + table +
+             " again after lookups, times: " + std::to_string(times->second) +
+             "; run its initializer on all ranks, or on none";
+  }
+  return lines;
 }
 
 int64_t SessionSteps::StepOf(tf::OpKernelContext* ctx) {

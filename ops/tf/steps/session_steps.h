@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,12 @@ class SessionSteps : public tensorflow::ResourceBase {
   /// The number of this session, from 0, among those of the process that have called this for the
   /// graph, in the order of their first calls. Ranks count alike: all make the sessions of a graph.
   int64_t NumberAmongSessionsOf(int64_t graph);
+  /// Notes that this rank has initialized a table again, after lookups of several ranks.
+  void NoteInitializedAgain(const std::string& table);
+  /// Notes that a table has been restored, which all ranks do together.
+  void NoteRestored(const std::string& table);
+  /// A line for each of these tables that was initialized again since it was restored last.
+  std::string InitializedAgain(const std::vector<std::string>& tables);
   /// Throws kCancelled if the step has been cancelled.
   int64_t StepOf(tensorflow::OpKernelContext* ctx);
 
@@ -44,6 +51,8 @@ class SessionSteps : public tensorflow::ResourceBase {
 
   StepRegistry registry_;
   std::map<int64_t, int64_t> numbers_;  // by graph
+  std::mutex initialized_again_mutex_;
+  std::map<std::string, int64_t> initialized_again_;  // how often, by table
 };
 
 }  // namespace sok

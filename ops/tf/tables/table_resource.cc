@@ -68,6 +68,7 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
   num_draws_ = 0;
   ForgetContents();
   fingerprints_->Forget();
+  if (was_looked_up_.exchange(false)) steps_->NoteInitializedAgain(options.name);
   preset_ = tf::Tensor();
   first_rows_ = std::move(first_rows);
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
@@ -305,6 +306,8 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
   });
   table_ = std::move(table);
   history_ = std::move(history);
+  was_looked_up_ = false;
+  steps_->NoteRestored(table_->options().name);
   ForgetContents();
   fingerprints_->Forget();
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);

@@ -70,6 +70,8 @@ class TableResource : public tensorflow::ResourceBase {
   int64_t NoteStep(tensorflow::OpKernelContext* ctx) {
     return notes_steps_ ? steps_->registry().Use(steps_->StepOf(ctx), this) : 0;
   }
+  /// Called when a lookup of several ranks finds rows: from now on Initialize makes others of them.
+  void NoteLookupOfRanks() { was_looked_up_ = true; }
   /// Returns `row_ids` in the same memory. As long as this memory lives, in any tensor, these rows
   /// are not reused in tables with eviction: a gradient of eager code is applied by another step
   /// than the one that found its rows. ContentsOf gives the contents that they belong to. `since`:
@@ -176,6 +178,7 @@ class TableResource : public tensorflow::ResourceBase {
   TableSlots slots_;
   std::unique_ptr<KeyHistory> history_;
   std::atomic<bool> notes_steps_{false};
+  std::atomic<bool> was_looked_up_{false};  // by several ranks, since it was made or restored
   std::atomic<int64_t> num_draws_{0};
   std::atomic<int64_t> num_evicted_{0};
   EvictedRows evicted_;   // like contents_, belongs to the table's contents

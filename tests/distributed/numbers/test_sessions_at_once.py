@@ -13,6 +13,20 @@ def test_each_lookup_meets_its_own():
 
 
 @pytest.mark.thorough
+def test_lookups_fail_where_one_rank_alone_initializes_again(tmp_path):
+    """Until all ranks have, or a checkpoint is restored; saves go on."""
+    for alone, refused, by_all, again, restored in reports(
+        run_ranks("numbers.sessions", 2, "again", str(tmp_path / "model"))
+    ):
+        assert (alone, by_all, restored) == ([1.0], [3.0], [3.0])
+        for message, times in ((refused, 1), (again, 2)):
+            assert (
+                f"rank 1 has 'initialized table Table again after lookups, times: {times}"
+                in message
+            )
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_step_that_one_rank_skips_meets_no_other_session(step):
     """Steps of other numbers of one session may meet; a rank that has skipped one is behind."""

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables import Table
@@ -51,7 +52,7 @@ def sessions_of_one_graph():
     """([session], outputs, keys): all rows of the n-th session are n. Nothing has met other
     ranks."""
     with tf.Graph().as_default():
-        first_value = tf.compat.v1.placeholder(tf.float32, [])
+        first_value = tf.compat.v1.placeholder_with_default(0.0, [], "first_value")
         keys = tf.compat.v1.placeholder_with_default(np.arange(NUM_KEYS), [None])
         table = Table(
             NUM_KEYS,
@@ -80,6 +81,36 @@ def skip(step_to_skip):
                 seen[number].append(np.unique(session.run(outputs, feed)[0]).tolist())
             except (ValueError, tf.errors.OpError) as error:
                 seen[number].append(type(error).__name__)
+    return seen
+
+
+def initialize_again():
+    """What lookups of a session give or raise, after initializers that some ranks run."""
+    (session, _), (rows, _), _ = sessions_of_one_graph()
+    graph, last = session.graph, SIZE - 1
+    first_value, path = graph.get_tensor_by_name("first_value:0"), sys.argv[2]
+    save_tables_in_checkpoints()
+    with graph.as_default():
+        saver = tf.compat.v1.train.Saver()
+    seen = []
+
+    def look_up_after(ranks):
+        wait_for_all_ranks(f"before {len(seen)}")
+        if RANK in ranks:
+            session.run("init", {first_value: 3.0})
+        try:
+            seen.append(np.unique(session.run(rows)).tolist())
+        except tf.errors.OpError as error:
+            seen.append(str(error))
+
+    look_up_after([])
+    look_up_after([last])
+    look_up_after(range(last))
+    saver.save(session, path)
+    look_up_after([last])
+    saver.save(session, f"{path}-beside")
+    saver.restore(session, path)
+    look_up_after([])
     return seen
 
 
@@ -128,4 +159,7 @@ def in_any_order():
 
 
 if __name__ == "__main__":
-    report(skip(int(sys.argv[1])) if len(sys.argv) > 1 else in_any_order())
+    if sys.argv[1:2] == ["again"]:
+        report(initialize_again())
+    else:
+        report(skip(int(sys.argv[1])) if len(sys.argv) > 1 else in_any_order())
