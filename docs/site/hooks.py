@@ -41,6 +41,7 @@ def _records():
     for section in index.split("\n## ")[1:]:
         theme = section.partition("\n")[0]
         yield {theme: [f"decisions/{name}" for name in _RECORD.findall(section)]}
+    yield "decisions/tried-and-removed.md"
     yield "decisions/extension-points.md"
 
 

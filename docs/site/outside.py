@@ -14,6 +14,7 @@ _PAGES = {  # a document of the repository: its page
     "CONTRIBUTING.md": "contribute/contributing.md",
     "SECURITY.md": "contribute/security.md",
     "benchmarks/RESULTS.md": "benchmarks/results.md",
+    "benchmarks/modelzoo/RUNS.md": "benchmarks/modelzoo_runs.md",
 }
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
