@@ -34,16 +34,24 @@ def pytest_configure(config):
         gpu_kernels.use_library_asked_for()
 
 
+def pytest_terminal_summary(terminalreporter, config):
+    """Says how many parameters of a test have run."""
+    most = config.getoption("--at-most")
+    if most:
+        terminalreporter.write_line(f"Ran at most {most} parameters of a test; TESTS= runs all.")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Of the parameters of a test, --at-most stay: those that show most values not shown yet; of
-    several, by the golden section. Thorough tests keep all, as most of them share their ranks."""
+    several, by the golden section. Thorough tests keep all, as most of them share their ranks, and
+    so do those of documents."""
     most = config.getoption("--at-most")
     if not most:
         return
     stay, tests = set(), collections.defaultdict(list)
     for item in items:
-        if item.get_closest_marker("thorough"):
+        if item.get_closest_marker("thorough") or item.path.parent.name == "docs":
             stay.add(item)
         else:
             tests[item.nodeid.partition("[")[0]].append(item)
