@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "ops/cpu/index/waiting_keys.h"
 #include "ops/formats/bundle/series.h"
 #include "ops/formats/dumps/dump_source.h"
 #include "ops/formats/dumps/dump_writer.h"
@@ -96,6 +97,9 @@ nb::object SeriesOf(Bundle& saved) {
 }
 
 void BindBundle(nb::module_& module) {
+  nb::list key_numbers;
+  for (const KeyNumber& number : kKeyNumbers) key_numbers.append(number.name);
+  module.attr("KEY_NUMBERS") = nb::tuple(key_numbers);
   module.attr("SERIES") = CheckpointInSeries::kTensor;
   module.attr("INCREMENT") = kIncrementEnding;
   module.attr("GONE") = kGoneEnding;

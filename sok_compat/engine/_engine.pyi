@@ -49,6 +49,7 @@ def columns_of_pair(
     folder: str, name: str, are_uint32: bool, /
 ) -> list[tuple[str, str, int, int, int, int | None]]: ...
 
+KEY_NUMBERS: tuple[str, ...]
 SERIES: str
 INCREMENT: str
 GONE: str

@@ -67,18 +67,23 @@ def saved_with(path, **changed):
 
 
 @pytest.mark.parametrize(
-    "versions, first",
-    [(10 - np.arange(4), [4, 3]), (HOURS_AHEAD - np.arange(4), [1, 2]), (None, [1, 2])],
-    ids=["saved", "by a clock that is ahead", "not saved"],
+    "changed, first, recorded",
+    [
+        ({"versions": 10 - np.arange(4)}, [4, 3], "versions, freqs"),
+        ({"versions": HOURS_AHEAD - np.arange(4)}, [1, 2], "versions, freqs"),
+        ({"versions": 10 - np.arange(4), "freqs": None}, [4, 3], "key: versions"),
+        ({"versions": None}, [1, 2], "key: freqs"),
+        ({"versions": None, "freqs": None}, [1, 2], "dim 2"),
+    ],
+    ids=["saved", "by a clock that is ahead", "alone", "not saved", "nothing saved"],
 )
-def test_keys_go_in_the_order_of_their_last_uses(table, tmp_path, capsys, versions, first):
-    freqs = {} if versions is not None else {"freqs": None}
-    path = saved_with(f"{tmp_path}/m", versions=versions, **freqs)
+def test_keys_go_in_the_order_of_their_last_uses(table, tmp_path, capsys, changed, first, recorded):
+    path = saved_with(f"{tmp_path}/m", **changed)
     with initialized_session() as session:
         tf1.train.Saver([table]).restore(session, path)
         assert Calls(table, session)("make room", 8, 9).tolist() == first
     assert main(["show", path]) == 0
-    assert ("versions, freqs" in capsys.readouterr().out) == (versions is not None)
+    assert recorded in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["freqs", "versions"])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/ranks/rank_communicator.h"
 
+#include <algorithm>
 #include <exception>
 #include <future>
 #include <utility>
@@ -48,6 +49,11 @@ std::vector<std::string> RankCommunicator::Share(const std::string& text) {
   }
   request.is_patient = true;
   return Submit(std::move(request));
+}
+
+bool RankCommunicator::ShareAny(bool is_true) {
+  const std::vector<std::string> all = Share(is_true ? "true" : "");
+  return std::any_of(all.begin(), all.end(), [](const std::string& each) { return !each.empty(); });
 }
 
 std::vector<std::string> RankCommunicator::Submit(ExchangeRequest request) {

@@ -43,6 +43,8 @@ class RankCommunicator {
   /// Returns the texts of all ranks once all have called it: whatever one has done before, all have
   /// done.
   std::vector<std::string> Share(const std::string& text = "");
+  /// As Share; returns whether it is true on any rank.
+  bool ShareAny(bool is_true);
 
  private:
   void Barrier(bool is_patient);

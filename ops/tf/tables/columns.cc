@@ -86,12 +86,16 @@ Column ColumnOf(std::string title, RowMover rows) {
           std::make_unique<PlaneSource>(std::move(rows))};
 }
 
-std::vector<Column> ColumnsOfHistory(OpCall& call, const std::string& head, KeyHistory& history,
-                                     int64_t latest) {
+std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, int64_t latest) {
+  const int64_t most = view.options().capacity;
   std::vector<Column> columns;
+  columns.push_back(ColumnOf("", RowMover(call, *view.planes.rows, most)));
+  for (const size_t place : view.places)
+    columns.push_back(ColumnOf("", RowMover(call, *view.planes.slots[place].plane, most)));
+  if (!view.limits_keys()) return columns;
   for (const KeyNumber& number : kKeyNumbers) {
-    columns.push_back({head + number.name, tf::DT_INT64, tf::TensorShape({}),
-                       std::make_unique<HistorySource>(call, history, number, latest)});
+    columns.push_back({number.name, tf::DT_INT64, tf::TensorShape({}),
+                       std::make_unique<HistorySource>(call, *view.history, number, latest)});
   }
   return columns;
 }

@@ -44,11 +44,10 @@ struct Column {
 
 Column ColumnOf(std::string title, RowMover rows);
 
-/// One for each number in the keys' history, titled "<head><name of the number>". Those that a
-/// table with a limit of keys restores are at most `latest`: a use after that, by another machine's
-/// clock, would keep steps from evicting the key.
-std::vector<Column> ColumnsOfHistory(OpCall& call, const std::string& head, KeyHistory& history,
-                                     int64_t latest = INT64_MAX);
+/// The rows, then the slots of view.places, untitled; then what a table with a limit of keys
+/// records of each, titled by the name of the number. Those that it restores are at most `latest`:
+/// a use after that, by another machine's clock, would keep steps from evicting the key.
+std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, int64_t latest = INT64_MAX);
 
 }  // namespace sok
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams a table's contents between the engine's memory and the host's, in parts of little memory.
+// Reads a table's contents into the host's memory, and moves rows, in parts of little memory.
 #ifndef SOK_OPS_TF_TABLES_TABLE_CONTENTS_H_
 #define SOK_OPS_TF_TABLES_TABLE_CONTENTS_H_
 
@@ -53,16 +53,19 @@ class TableContents {
 
   const TableOptions& options() const { return view_.options(); }
   int64_t size() const { return size_; }
-  // Copy entries [begin, begin + count) to the host.
-  void ReadKeys(int64_t begin, int64_t count, int64_t* keys);
-  void ReadRows(int64_t begin, int64_t count, float* rows);
-  void ReadSlot(const Planes::Slot& slot, int64_t begin, int64_t count, float* rows);
+  /// The keys, the rows, then the slots of view.places.
+  size_t num_columns() const { return 2 + view_.places.size(); }
+  /// In int64 of keys, else in floats.
+  int64_t width(size_t column) const { return column == 0 ? 1 : PlaneAt(column).width(); }
+  int64_t row_bytes(size_t column) const;
+  /// Copies entries [begin, begin + count) to the host.
+  void Read(size_t column, int64_t begin, int64_t count, void* to);
 
  private:
+  const Plane& PlaneAt(size_t column) const;
+  void ReadKeys(int64_t begin, int64_t count, int64_t* keys);
   void FindRange(int64_t begin, int64_t count);
-  template <typename FillAbsent>
-  void ReadPlane(const Plane& plane, int64_t begin, int64_t count, float* values,
-                 const FillAbsent& fill_absent);
+  void FillAbsent(size_t column, int64_t first, float* read, int64_t part);
 
   OpCall& call_;
   const TableView& view_;
@@ -73,46 +76,6 @@ class TableContents {
   int64_t* part_keys_ = nullptr;
   int64_t* part_row_ids_ = nullptr;
   float* part_rows_ = nullptr;
-};
-
-/// Fills an empty table with keys and rows from the host.
-class TableFiller {
- public:
-  /// `num_keys` keys will come in all, at most `most_at_once` at a time.
-  TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys, int64_t most_at_once);
-  TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys)
-      : TableFiller(call, fresh, num_keys, num_keys) {}
-
-  /// Announces more keys: `num_keys` in all.
-  void Expect(int64_t num_keys) { fresh_.table.Reserve(call_, num_keys, fresh_.planes); }
-
-  /// Inserts at most RowsOfPart(dim) keys, distinct and new. Returns their row ids, on the device,
-  /// valid until the next call. `are_distinct`: false if unchecked; keys that the table already
-  /// holds then keep their rows.
-  const int64_t* Insert(int64_t count, const int64_t* keys, const float* rows,
-                        bool are_distinct = true);
-
-  /// Instead of Insert, for a table with a hash index and unchecked keys: as Table::Append. Returns
-  /// the row of the first key. The caller writes the rows in all planes. The table holds the keys
-  /// once EndAppending has returned.
-  int64_t Append(int64_t count, const int64_t* keys);
-
-  /// Returns the number of repeated keys.
-  int64_t EndAppending();
-
- private:
-  void AppendWaiting();
-
-  OpCall& call_;
-  const TableView& fresh_;
-  int64_t* row_ids_;
-  int64_t* part_keys_ = nullptr;  // on the device; nullptr if that is the host's memory
-  float* part_rows_ = nullptr;
-  const int64_t num_keys_;          // expected keys, as far as known
-  const int64_t most_;              // capacity of part_keys_ and row_ids_
-  std::vector<int64_t> to_append_;  // large batches are faster: see KeyIndex::Append
-  int64_t num_appended_ = 0;        // including these
-  int64_t num_repeated_ = 0;
 };
 
 }  // namespace sok

@@ -29,7 +29,7 @@ class SavedTable:
       keys: StoredArray [n].
       rows: StoredArray float32 [n, dim].
       slots: {name: StoredArray float32 [n, width]}.
-      recorded: {'versions' or 'freqs': StoredArray int64 [n]}, if they were saved.
+      recorded: {number of RECORDED: StoredArray int64 [n]}, those that were saved.
       num_without_row: number of keys that a filter has not admitted; they are in none of the above.
     """
 

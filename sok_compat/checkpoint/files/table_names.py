@@ -7,8 +7,10 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
+from sok_compat.engine import _engine
+
 ROWS, BUCKETS = "rows", "buckets"
-RECORDED = ("versions", "freqs")  # of each key: kKeyNumbers in ops/cpu/index/waiting_keys.h
+RECORDED: tuple[str, ...] = _engine.KEY_NUMBERS[::-1]  # of each key
 _OF_PART = re.compile(r"(?P<head>.+)/part_(?P<number>\d+)(?P<tail>(?:/.*)?)")
 _KEY_DTYPES = ("int64", "int32")
 
@@ -27,13 +29,13 @@ class TableNames:
 
     Attributes:
       name: of the table, without its part.
-      layout: ROWS: `<name>/keys`, `<name>/rows`, one tensor for each slot, and `<name>/versions`
-        and `<name>/freqs` if they were recorded. BUCKETS: nine tensors for the table, or each of
+      layout: ROWS: `<name>/keys`, `<name>/rows`, one tensor for each slot, and `<name>/<number>`
+        for RECORDED numbers. BUCKETS: nine tensors for the table, or each of
         its parts, and for each slot.
       keys: one for each part.
       rows: as keys.
       slots: PlaneNames, sorted by name.
-      recorded: PlaneNames of "versions" and "freqs", if they were recorded.
+      recorded: PlaneNames of the RECORDED numbers that were saved.
       keys_without_row: one for each part, if the layout has them.
       others: tensors with redundant information.
     """

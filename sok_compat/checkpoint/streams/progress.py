@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.files.table_names import RECORDED
 from sok_compat.ranks.identity import current_ranks, is_connected
 from sok_compat.runtime.op_library import c_library
 from sok_compat.runtime.tf_versions import var_is_initialized_op
@@ -41,7 +42,7 @@ def bytes_in(tables: Iterable[Table]) -> tf.Tensor:
     for table in tables:
         row_bytes = 8 + 4 * (table.dim + sum(slot.width for slot in table.living_slots()))
         if table.history is not None and table.history.max_keys:
-            row_bytes += 16  # lookups, and the last one
+            row_bytes += 8 * len(RECORDED)
         total += bytes_of_rows(table, row_bytes)
     return total
 

@@ -10,7 +10,7 @@
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
 #include "ops/tf/ranks/whole_table_op.h"
 #include "ops/tf/tables/restored_keys.h"
-#include "ops/tf/tables/table_contents.h"
+#include "ops/tf/tables/table_from_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 namespace sok {
@@ -62,8 +62,8 @@ class ExportTableOp : public tf::OpKernel {
         TableContents contents(call, view);
         const int64_t size = contents.size();
         int64_t* keys = Data<int64_t>(Output(ctx, "keys", {size}));
-        contents.ReadKeys(0, size, keys);
-        contents.ReadRows(0, size, Data<float>(Output(ctx, "rows", {size, view.options().dim})));
+        contents.Read(0, 0, size, keys);
+        contents.Read(1, 0, size, Data<float>(Output(ctx, "rows", {size, view.options().dim})));
       });
     });
   }
@@ -105,7 +105,7 @@ std::vector<int64_t> OwnedOf(const TableOptions& options, const std::vector<int6
 
 /// Inserts those of a part's keys that this rank owns, with their rows [count, dim].
 void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys, const float* rows,
-                 TableFiller& filler) {
+                 TableFromRows* filled) {
   std::vector<int64_t> owned_keys;
   std::vector<float> owned_rows;
   for (int64_t i = 0; i < count; ++i) {
@@ -113,7 +113,9 @@ void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys
     owned_keys.push_back(keys[i]);
     owned_rows.insert(owned_rows.end(), rows + i * options.dim, rows + (i + 1) * options.dim);
   }
-  filler.Insert(static_cast<int64_t>(owned_keys.size()), owned_keys.data(), owned_rows.data());
+  filled->Insert(
+      static_cast<int64_t>(owned_keys.size()), owned_keys.data(),
+      [&](size_t column) -> const void* { return column == 0 ? owned_rows.data() : nullptr; });
 }
 
 class LoadTableOp : public WholeTableOp {
@@ -135,11 +137,12 @@ class LoadTableOp : public WholeTableOp {
                                       Data<int64_t>(given) + given.NumElements());
       const std::vector<int64_t> owned = OwnedOf(options, keys);
       CheckKeysFit(options, owned, keys_);
-      TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
+      const auto num_owned = static_cast<int64_t>(owned.size());
+      TableFromRows filled(call, fresh, num_owned, num_owned, /*are_distinct=*/true);
       const int64_t most = RowsOfPart(options.dim);
       for (int64_t first = 0; first < values.dim_size(0); first += most) {
         InsertOwned(options, std::min(most, values.dim_size(0) - first), keys.data() + first,
-                    Data<float>(values) + first * options.dim, filler);
+                    Data<float>(values) + first * options.dim, &filled);
       }
       communicator.Share();
     });

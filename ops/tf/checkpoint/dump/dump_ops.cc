@@ -91,51 +91,30 @@ class BeginDumpOp : public tf::OpKernel {
   const int64_t num_ranks_, rank_;
 };
 
-/// Reads a table's entries as columns: keys, rows, slots.
-class DumpedColumns {
+/// Reads a table's entries; of keys 0 to num_keys - 1 only, unless that is below 0.
+class DumpedContents : public TableContents {
  public:
-  /// Of keys 0 to num_keys - 1 only, unless that is below 0.
-  DumpedColumns(OpCall& call, const TableView& view, int64_t num_keys)
-      : view_(view), contents_(call, view), size_(contents_.size()) {
-    const Placement& placement = view.options().placement;
-    if (placement.kind == Placement::Kind::kReplicated && placement.rank != 0) size_ = 0;
-    while (num_keys >= 0 && size_ > 0 && placement.GlobalKey(size_ - 1) >= num_keys) --size_;
+  DumpedContents(OpCall& call, const TableView& view, int64_t num_keys)
+      : TableContents(call, view), count_(size()) {
+    const Placement& placement = options().placement;
+    if (placement.kind == Placement::Kind::kReplicated && placement.rank != 0) count_ = 0;
+    while (num_keys >= 0 && count_ > 0 && placement.GlobalKey(count_ - 1) >= num_keys) --count_;
   }
 
-  size_t num_columns() const { return 2 + view_.places.size(); }
-  int64_t width(size_t column) const {
-    if (column == 0) return 1;
-    return column == 1 ? view_.options().dim : Slot(column).plane->width();
-  }
-
-  /// Calls use(count, data) for all of a column, part by part.
+  /// Calls use(data, bytes) for all of a column, part by part.
   template <typename Use>
   void ForEachPart(size_t column, const Use& use) {
-    const int64_t most = std::min(size_, RowsOfPart(std::max<int64_t>(2, width(column))));
-    const int64_t row_bytes = column == 0 ? int64_t{sizeof(int64_t)}
-                                          : width(column) * static_cast<int64_t>(sizeof(float));
-    std::vector<char> data(static_cast<size_t>(most * row_bytes));
-    for (int64_t first = 0; first < size_; first += most) {
-      const int64_t count = std::min(most, size_ - first);
+    const int64_t most = std::min(count_, RowsOfPart(std::max<int64_t>(2, width(column))));
+    std::vector<char> data(static_cast<size_t>(most * row_bytes(column)));
+    for (int64_t first = 0; first < count_; first += most) {
+      const int64_t count = std::min(most, count_ - first);
       Read(column, first, count, data.data());
-      use(count, data.data(), static_cast<size_t>(count * row_bytes));
+      use(data.data(), static_cast<size_t>(count * row_bytes(column)));
     }
   }
 
  private:
-  const Planes::Slot& Slot(size_t column) const {
-    return view_.planes.slots[view_.places[column - 2]];
-  }
-  void Read(size_t column, int64_t first, int64_t count, char* to) {
-    if (column == 0) return contents_.ReadKeys(first, count, reinterpret_cast<int64_t*>(to));
-    auto* rows = reinterpret_cast<float*>(to);
-    if (column == 1) return contents_.ReadRows(first, count, rows);
-    contents_.ReadSlot(Slot(column), first, count, rows);
-  }
-
-  const TableView& view_;
-  TableContents contents_;
-  int64_t size_;
+  int64_t count_;
 };
 
 /// Rank 0 writes; the others send their columns to it, one rank after the other.
@@ -151,10 +130,10 @@ class DumpTableOp : public WholeTableOp {
     table.WithAlone(call, attributes_.slot_names(), {}, [&](const TableView& view) {
       communicator.GiveTurn();
       const std::lock_guard<std::mutex> lock(dump->mutex);
-      DumpedColumns columns(call, view, attributes_.num_keys());
+      DumpedContents contents(call, view, attributes_.num_keys());
       RowsSink* const sink = dump->rank == 0 ? &Begin(ctx, *dump) : nullptr;
-      for (size_t column = 0; column < columns.num_columns(); ++column)
-        MoveColumn(communicator, *dump, columns, column, sink);
+      for (size_t column = 0; column < contents.num_columns(); ++column)
+        MoveColumn(communicator, *dump, contents, column, sink);
     });
     communicator.Share();
   }
@@ -168,18 +147,16 @@ class DumpTableOp : public WholeTableOp {
   }
 
   static void MoveColumn(RankCommunicator& communicator, const DumpTransaction& dump,
-                         DumpedColumns& columns, size_t column, RowsSink* sink) {
-    const int64_t width = columns.width(column);
-    const auto row_bytes =
-        static_cast<size_t>(width) * (column == 0 ? sizeof(int64_t) : sizeof(float));
+                         DumpedContents& contents, size_t column, RowsSink* sink) {
+    const auto row_bytes = static_cast<size_t>(contents.row_bytes(column));
     const auto append = [&](const char* data, size_t num_bytes) {
-      sink->Append(column, static_cast<int64_t>(num_bytes / row_bytes), width, data);
+      sink->Append(column, static_cast<int64_t>(num_bytes / row_bytes), contents.width(column),
+                   data);
       NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
     };
     if (dump.rank == 0) {
       append(nullptr, 0);  // of no keys, too
-      columns.ForEachPart(
-          column, [&](int64_t, const char* data, size_t num_bytes) { append(data, num_bytes); });
+      contents.ForEachPart(column, append);
     }
     if (dump.num_ranks == 1) return;
     GatheredParts parts(communicator, row_bytes);
@@ -190,9 +167,8 @@ class DumpTableOp : public WholeTableOp {
         continue;
       }
       if (dump.rank == sender) {
-        columns.ForEachPart(column, [&](int64_t, const char* data, size_t num_bytes) {
-          parts.Send(data, num_bytes);
-        });
+        contents.ForEachPart(
+            column, [&](const char* data, size_t num_bytes) { parts.Send(data, num_bytes); });
       }
       parts.EndSending();
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that read dumps. Rank 0 reads, and sends each rank its rows.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
 #include "ops/tf/checkpoint/dump/restored_dump.h"
 #include "ops/tf/ranks/whole_table_op.h"
+#include "ops/tf/tables/table_from_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 namespace sok {
@@ -114,69 +116,94 @@ class OpenedDump {
   std::optional<DumpSource> source_;
 };
 
-class RestoreTableOp : public WholeTableOp {
+/// The base of ops that read a dump.
+class DumpReadingOp : public WholeTableOp {
  public:
-  explicit RestoreTableOp(tf::OpKernelConstruction* ctx)
+  explicit DumpReadingOp(tf::OpKernelConstruction* ctx)
       : WholeTableOp(ctx), attributes_(ctx), keys_(KindOfKeys(ctx)) {}
 
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankCommunicator& communicator) override {
     communicator.Begin();
-    const std::string folder = FolderOfRanks(ctx, communicator);
-    communicator.AwaitTurn();
-    const auto fill = [&](const TableView& view, const TableView& fresh) {
-      communicator.GiveTurn();
-      const Placement& placement = view.options().placement;
-      OpenedDump dump(folder, attributes_, fresh, communicator);
-      const std::string about = dump.source() ? std::to_string(dump.num_keys()) : "";
-      TableFromBlocks filled(call, fresh, keys_, std::stoll(communicator.Share(about)[0]));
-      ForEachOwnedBlock(communicator, placement, dump.widths(), dump.source(),
-                        [&](const RowsBlock& block) { filled.Put(block); });
-      bool are_repeated = filled.End();
-      for (const std::string& each : communicator.Share(are_repeated ? "repeated" : ""))
-        are_repeated = are_repeated || !each.empty();
-      if (are_repeated && dump.source()) dump.ThrowRepeatedKey(keys_);
-      communicator.Share();  // all ranks have filled it
-    };
-    table.Replace(call, attributes_.slot_names(), fill);
+    Read(ctx, call, table, communicator, FolderOfRanks(ctx, communicator));
+    communicator.Share();  // all ranks have read it
   }
+  virtual void Read(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+                    RankCommunicator& communicator, const std::string& folder) = 0;
 
- private:
   const DumpAttributes attributes_;
   const KeysOf keys_;
 };
 
-class CheckDumpOp : public WholeTableOp {
+class RestoreTableOp : public DumpReadingOp {
  public:
-  explicit CheckDumpOp(tf::OpKernelConstruction* ctx)
-      : WholeTableOp(ctx), attributes_(ctx), keys_(KindOfKeys(ctx)) {}
+  using DumpReadingOp::DumpReadingOp;
 
  protected:
-  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
-            RankCommunicator& communicator) override {
-    communicator.Begin();
-    const std::string folder = FolderOfRanks(ctx, communicator);
+  void Read(tf::OpKernelContext* /*ctx*/, OpCall& call, TableResource& table,
+            RankCommunicator& communicator, const std::string& folder) override {
+    communicator.AwaitTurn();
+    table.Replace(call, attributes_.slot_names(),
+                  [&](const TableView& /*view*/, const TableView& fresh) {
+                    communicator.GiveTurn();
+                    OpenedDump dump(folder, attributes_, fresh, communicator);
+                    const bool are_repeated = Fill(call, communicator, dump, fresh);
+                    if (communicator.ShareAny(are_repeated) && dump.source())
+                      dump.ThrowRepeatedKey(keys_);
+                    communicator.Share();  // all ranks have filled it
+                  });
+  }
+
+ private:
+  /// Returns whether keys were repeated on this rank.
+  bool Fill(OpCall& call, RankCommunicator& communicator, OpenedDump& dump,
+            const TableView& fresh) const {
+    const TableOptions& options = fresh.options();
+    const std::string about = dump.source() ? std::to_string(dump.num_keys()) : "";
+    const int64_t expected = std::stoll(communicator.Share(about)[0]);
+    TableFromRows filled(call, fresh, std::min(expected, options.capacity), RowsOfPart(options.dim),
+                         /*are_distinct=*/false);
+    int64_t num_keys = 0;
+    ForEachOwnedBlock(communicator, options.placement, dump.widths(), dump.source(),
+                      [&](const RowsBlock& block) {
+                        num_keys += block.count;
+                        CheckNumKeysFits(options, num_keys);
+                        CheckKeysFitOneByOne(options, block.count, block.keys, keys_);
+                        if (block.count == 0) return;
+                        const auto numbers = [&](size_t column) {
+                          return column < block.planes.size() ? block.planes[column] : nullptr;
+                        };
+                        if (options.use_hash_index)
+                          filled.Append(block.count, block.keys, numbers);
+                        else
+                          filled.Insert(block.count, block.keys, numbers);
+                      });
+    return filled.EndAppending() > 0 || fresh.table.Size(call).num_keys != num_keys;
+  }
+};
+
+class CheckDumpOp : public DumpReadingOp {
+ public:
+  using DumpReadingOp::DumpReadingOp;
+
+ protected:
+  void Read(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankCommunicator& communicator, const std::string& folder) override {
     TableOptions options;
     std::optional<OpenedDump> dump;
     table.WithSlots(call, attributes_.slot_names(), [&](const TableView& view) {
       options = view.options();
       dump.emplace(folder, attributes_, view, communicator);
     });
-    if (Input(ctx, "reads").scalar<bool>()()) {
-      std::vector<int64_t> keys;
-      ForEachOwnedBlock(communicator, options.placement, dump->widths(), dump->source(),
-                        [&](const RowsBlock& block) {
-                          keys.insert(keys.end(), block.keys, block.keys + block.count);
-                        });
-      SortKeysThatFit(options, &keys, keys_);
-    }
-    communicator.Share();
+    if (!Input(ctx, "reads").scalar<bool>()()) return;
+    std::vector<int64_t> keys;
+    ForEachOwnedBlock(communicator, options.placement, dump->widths(), dump->source(),
+                      [&](const RowsBlock& block) {
+                        keys.insert(keys.end(), block.keys, block.keys + block.count);
+                      });
+    SortKeysThatFit(options, &keys, keys_);
   }
-
- private:
-  const DumpAttributes attributes_;
-  const KeysOf keys_;
 };
 
 SOK_REGISTER_KERNEL(

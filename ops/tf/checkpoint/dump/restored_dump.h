@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills a table from a dump that rank 0 reads, block by block.
+// Reads a dump on rank 0, and gives each rank its rows, block by block.
 #ifndef SOK_OPS_TF_CHECKPOINT_DUMP_RESTORED_DUMP_H_
 #define SOK_OPS_TF_CHECKPOINT_DUMP_RESTORED_DUMP_H_
 
@@ -10,8 +10,6 @@
 
 #include "ops/formats/dumps/rows.h"
 #include "ops/tf/ranks/rank_communicator.h"
-#include "ops/tf/tables/restored_keys.h"
-#include "ops/tf/tables/table_contents.h"
 
 namespace sok {
 
@@ -27,30 +25,6 @@ struct RowsBlock {
 using UseBlock = std::function<void(const RowsBlock& block)>;
 void ForEachOwnedBlock(RankCommunicator& communicator, const Placement& placement,
                        const std::vector<int64_t>& widths, RowsSource* source, const UseBlock& use);
-
-/// Fills an empty table. Throws the errors of CheckKeysFit, but for repeated keys.
-class TableFromBlocks {
- public:
-  /// About `num_keys` will come.
-  TableFromBlocks(OpCall& call, const TableView& fresh, KeysOf keys, int64_t num_keys);
-
-  void Put(const RowsBlock& block);
-  /// Returns whether keys were repeated.
-  bool End();
-
- private:
-  void Append(const RowsBlock& block);
-  void Insert(const RowsBlock& block);
-
-  OpCall& call_;
-  const TableView& fresh_;
-  const KeysOf keys_;
-  TableFiller filler_;
-  RowMover rows_;
-  std::vector<RowMover> slots_;            // those that come
-  std::vector<Planes::Slot> other_slots_;  // those that start anew
-  int64_t num_keys_ = 0;
-};
 
 }  // namespace sok
 

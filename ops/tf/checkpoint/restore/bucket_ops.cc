@@ -7,6 +7,7 @@
 #include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/restore/buckets_op.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
+#include "ops/tf/tables/table_from_rows.h"
 #include "ops/tf/tables/table_history.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -142,12 +143,11 @@ class RestoreBucketsOp : public BucketsOp {
     const int64_t dim = fresh.options().dim;
     const auto num_keys = static_cast<int64_t>(found.held.keys.size());
     const int64_t num_before = fresh.table.Size(call).num_keys;
-    TableFiller filler(call, fresh, num_before + num_keys, num_keys);
-    RowMover mover(call, *fresh.planes.rows, num_keys);
+    TableFromRows filled(call, fresh, num_before + num_keys, num_keys, /*are_distinct=*/true);
     for (const SavedKeys& rows : found.rows) {
       saved.ForEachChunk(rows, dim, [&](int64_t count, const int64_t* keys, const float* values) {
-        const int64_t* row_ids = filler.Insert(count, keys, values);
-        if (num_before > 0) mover.FromHost(count, row_ids, values);
+        const auto numbers = [&](size_t column) { return column == 0 ? values : nullptr; };
+        filled.Insert(count, keys, numbers, /*are_fresh=*/num_before == 0);
       });
     }
   }

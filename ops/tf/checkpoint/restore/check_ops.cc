@@ -113,9 +113,7 @@ class HoldsKeysOp : public CommunicatingOp {
     }
     RankCommunicator communicator(ctx, num_ranks_, rank_, std::move(held));
     communicator.Begin();
-    const std::vector<std::string> all = communicator.Share(holds_keys ? "holds" : "");
-    *Data<bool>(Output(ctx, "holds_keys", {})) =
-        std::any_of(all.begin(), all.end(), [](const std::string& each) { return !each.empty(); });
+    *Data<bool>(Output(ctx, "holds_keys", {})) = communicator.ShareAny(holds_keys);
   }
 
  private:

@@ -7,7 +7,7 @@
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
 #include "ops/tf/checkpoint/restore/rows_op.h"
-#include "ops/tf/tables/columns.h"
+#include "ops/tf/tables/table_from_rows.h"
 
 namespace sok {
 namespace {
@@ -67,52 +67,27 @@ class RestoreRowsOp : public RowsOp {
  private:
   /// The destination of rows.
   struct Target {
-    Target(tf::OpKernelContext* ctx, OpCall& op_call, const TableView& view,
-           const std::vector<int64_t>& widths, const Chain& chain, int64_t moment)
-        : call(op_call),
-          fresh(view),
-          filler(op_call, view, chain[0]->owned.count, MostKeys(chain)),
-          of_variables(ctx, widths, NumKeys(chain)),
-          other_slots(view.planes.slots) {
-      AddPlane(*view.planes.rows);
-      for (const size_t place : view.places) {
-        AddPlane(*view.planes.slots[place].plane);
-        other_slots[place].initial_value = 0;  // as if never written
-      }
-      if (view.limits_keys()) numbers = ColumnsOfHistory(call, "", *view.history, moment);
-    }
-
-    void AddPlane(Plane& plane) {
-      planes.push_back(ColumnOf("", RowMover(call, plane, RowsOfPart(plane.width()))));
-    }
-
-    static int64_t MostKeys(const Chain& chain) {
-      int64_t most = 0;
-      for (const auto& link : chain) most = std::max(most, link->owned.count);
-      return most;
-    }
-    static int64_t NumKeys(const Chain& chain) {
-      int64_t count = 0;
-      for (const auto& link : chain) count += link->owned.count;
-      return count;
-    }
-
     OpCall& call;
     const TableView& fresh;
-    TableFiller filler;
-    std::vector<Column> planes;   // the rows, then the slots
-    std::vector<Column> numbers;  // of the history of a table that limits its keys
+    TableFromRows table;
     RowsOfVariables of_variables;
-    std::vector<Planes::Slot> other_slots;
   };
 
   void Fill(tf::OpKernelContext* ctx, OpCall& call, const Chain& chain, const TableView& fresh,
             int64_t now) const {
-    Target target(ctx, call, fresh, widths_, chain, now);
+    int64_t most_keys = 0, num_keys = 0;
+    for (const auto& link : chain) {
+      most_keys = std::max(most_keys, link->owned.count);
+      num_keys += link->owned.count;
+    }
+    Target target{call, fresh,
+                  TableFromRows(call, fresh, chain[0]->owned.count, most_keys,
+                                /*are_distinct=*/false, now),
+                  RowsOfVariables(ctx, widths_, num_keys)};
     for (const auto& link : chain) {
       if (!link->is_whole()) {
         RemoveGone(*link, &target);
-        target.filler.Expect(fresh.table.Size(call).num_keys + link->owned.count);
+        target.table.Expect(fresh.table.Size(call).num_keys + link->owned.count);
       }
       FillFrom(*link, &target);
     }
@@ -149,72 +124,40 @@ class RestoreRowsOp : public RowsOp {
                            Put(rows, link, target);
                          },
                          place);
-    if (target->filler.EndAppending() > 0) ThrowRepeatedKey(link, options);
+    if (target->table.EndAppending() > 0) ThrowRepeatedKey(link, options);
   }
 
   /// The final destination of a whole checkpoint's rows if that is in the host's memory: at the row
   /// ids that Append assigns. Nobody reads there meanwhile.
   SavedStreams::Place PlaceInPlanes(int64_t count, Target* target) const {
     if (!target->call.engine().IsHostMemory()) return nullptr;
-    for (Column& plane : target->planes) plane.source->ExpectRows(count);
-    return [target](size_t tensor, int64_t row) -> char* {
-      if (tensor == 0 || tensor > target->planes.size()) return nullptr;
-      return target->planes[tensor - 1].source->rows().From(row).As<char>();
+    const size_t num_planes = 1 + slot_names_.size();
+    for (size_t i = 0; i < num_planes; ++i) target->table.columns()[i].source->ExpectRows(count);
+    return [target, num_planes](size_t tensor, int64_t row) -> char* {
+      if (tensor == 0 || tensor > num_planes) return nullptr;
+      return target->table.columns()[tensor - 1].source->rows().From(row).As<char>();
     };
   }
 
+  /// Adds the rows: of a whole checkpoint at consecutive row ids.
   void Put(OwnedRows& rows, Link& link, Target* target) const {
     const TableOptions& options = target->fresh.options();
+    const int64_t* keys = rows.keys().data();
+    const auto of_column = [&](size_t i) -> const void* {
+      const size_t tensor = TensorOfColumn(link, i);
+      return tensor == 0 ? nullptr : rows.Of(tensor, target->table.columns()[i].row_bytes());
+    };
+    const auto of_variable = [&](size_t i) { return RowsOfVariable(rows, i); };
     if (link.is_whole() && options.use_hash_index) {
-      Append(rows, link, target);
+      const int64_t first = target->table.Append(rows.count(), keys, of_column);
+      target->of_variables.AddInOrder(rows.count(), first, of_variable);
       return;
     }
     const int64_t num_before = target->fresh.table.Size(target->call).num_keys;
-    Insert(rows, link, target);
+    const int64_t* row_ids = target->table.Insert(rows.count(), keys, of_column, link.is_whole());
+    target->of_variables.Add(target->call, rows.count(), row_ids, !link.is_whole(), of_variable);
     const int64_t num_keys = target->fresh.table.Size(target->call).num_keys;
     if (link.is_whole() && num_keys != num_before + rows.count()) ThrowRepeatedKey(link, options);
-  }
-
-  /// Adds rows at consecutive row ids.
-  void Append(OwnedRows& rows, const Link& link, Target* target) const {
-    const int64_t count = rows.count();
-    const int64_t first = target->filler.Append(count, rows.keys().data());
-    ForEachColumn(rows, link, target, [&](Column& column, const void* numbers) {
-      column.source->FromHostInOrder(count, first, numbers);
-    });
-    for (const Planes::Slot& slot : target->other_slots) {
-      if (slot.initial_value == 0) continue;
-      slot.plane->ExpectRows(first + count);
-      WithElement(slot.plane->data().From(first), [&](auto* to) {
-        target->call.engine().Fill(target->call, to, count * slot.plane->width(),
-                                   slot.initial_value);
-      });
-    }
-    target->of_variables.AddInOrder(count, first,
-                                    [&](size_t i) { return RowsOfVariable(rows, i); });
-  }
-
-  void Insert(OwnedRows& rows, const Link& link, Target* target) const {
-    const bool are_fresh = link.is_whole();  // none of these keys has been added before
-    const auto* values = static_cast<const float*>(rows.Of(1, target->planes[0].row_bytes()));
-    const int64_t* row_ids = target->filler.Insert(rows.count(), rows.keys().data(), values,
-                                                   /*are_distinct=*/false);
-    ForEachColumn(rows, link, target, [&](Column& column, const void* numbers) {
-      if (are_fresh && &column == &target->planes[0]) return;  // inserted with the keys
-      column.source->FromHost(rows.count(), row_ids, numbers);
-    });
-    target->of_variables.Add(target->call, rows.count(), row_ids, !are_fresh,
-                             [&](size_t i) { return RowsOfVariable(rows, i); });
-  }
-
-  /// Calls put(column, its numbers for these rows) for all columns that the checkpoint has.
-  template <typename Put>
-  void ForEachColumn(OwnedRows& rows, const Link& link, Target* target, const Put& put) const {
-    size_t tensor = 1;
-    for (Column& plane : target->planes) put(plane, rows.Of(tensor++, plane.row_bytes()));
-    tensor = 1 + titles_.size();
-    if (!link.has_history) return;
-    for (Column& number : target->numbers) put(number, rows.Of(tensor++, number.row_bytes()));
   }
 
   const float* RowsOfVariable(OwnedRows& rows, size_t i) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/checkpoint/restore/rows_op.h"
 
+#include <algorithm>
+
 #include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/tables/plane_checks.h"
 
@@ -30,13 +32,20 @@ RowsOp::Chain RowsOp::OpenChain(const std::string& prefix) {
 std::vector<std::string> RowsOp::NamesIn(const Link& link) const {
   std::vector<std::string> names{KeysIn(link)};
   for (const std::string& title : titles_) names.push_back(title + link.ending);
-  if (!link.has_history) return names;
-  for (const KeyNumber& number : kKeyNumbers)
-    names.push_back(name_ + "/" + number.name + link.ending);
+  for (const size_t number : link.numbers) names.push_back(NameOf(kKeyNumbers[number], link));
   return names;
 }
 
+size_t RowsOp::TensorOfColumn(const Link& link, size_t column) const {
+  const size_t num_planes = 1 + slot_names_.size();
+  if (column < num_planes) return 1 + column;
+  const auto found = std::find(link.numbers.begin(), link.numbers.end(), column - num_planes);
+  if (found == link.numbers.end()) return 0;
+  return 1 + titles_.size() + static_cast<size_t>(found - link.numbers.begin());
+}
+
 void RowsOp::CheckShapes(const TableView& view, Link& link) const {
+  link.numbers.clear();
   const std::vector<std::string> names = NamesIn(link);
   const int64_t num_keys = NumKeysIn(link.saved, names[0]);
   std::vector<int64_t> widths{view.options().dim};
@@ -48,8 +57,9 @@ void RowsOp::CheckShapes(const TableView& view, Link& link) const {
     CheckPlaneToRestore(view.options(), title, num_keys, widths[i],
                         link.saved.ShapeOf(title, tf::DT_FLOAT));
   }
-  link.has_history =
-      view.limits_keys() && link.saved.Contains(name_ + "/" + kKeyNumbers[0].name + link.ending);
+  for (size_t i = 0; view.limits_keys() && i < kNumKeyNumbers; ++i) {
+    if (link.saved.Contains(NameOf(kKeyNumbers[i], link))) link.numbers.push_back(i);
+  }
   const std::vector<std::string> all_names = NamesIn(link);
   for (size_t i = names.size(); i < all_names.size(); ++i) {
     const int64_t count = NumKeysIn(link.saved, all_names[i]);

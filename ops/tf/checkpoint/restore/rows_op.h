@@ -29,15 +29,17 @@ class RowsOp : public WholeTableOp {
     bool is_whole() const { return ending.empty(); }
 
     SavedTensors saved;
-    const std::string ending;  // of its tensors' names
-    bool has_history = false;  // of the keys, for a table that limits them; set by CheckShapes
+    const std::string ending;     // of its tensors' names
+    std::vector<size_t> numbers;  // in kKeyNumbers, those to restore; set by CheckShapes
     OwnedKeys owned;
   };
   using Chain = std::vector<std::unique_ptr<Link>>;
 
   static Chain OpenChain(const std::string& prefix);
   std::string KeysIn(const Link& link) const { return name_ + "/keys" + link.ending; }
-  std::vector<std::string> NamesIn(const Link& link) const;  // of keys, titles and the history
+  std::vector<std::string> NamesIn(const Link& link) const;  // of keys, titles and link.numbers
+  /// The place in NamesIn of a column, as of ColumnsOf; 0: the checkpoint lacks it.
+  size_t TensorOfColumn(const Link& link, size_t column) const;
 
   /// Throws unless every key has a row of the right width; reads only the index.
   void CheckShapes(const TableView& view, Link& link) const;
@@ -51,6 +53,9 @@ class RowsOp : public WholeTableOp {
   const KeysOf keys_;
 
  private:
+  std::string NameOf(const KeyNumber& number, const Link& link) const {
+    return name_ + "/" + number.name + link.ending;
+  }
   void CheckHasSlot(Link& link, const std::string& title) const;
 };
 

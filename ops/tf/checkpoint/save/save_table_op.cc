@@ -156,22 +156,19 @@ class SaveTableOp : public WholeTableOp {
   /// Buckets have the history of keys beside each plane.
   std::vector<Column> Columns(OpCall& call, const TableView& view,
                               const std::vector<tf::Var*>& variables) const {
-    const int64_t most = view.options().capacity;
-    std::vector<Column> columns;
-    const auto add = [&](RowMover rows) {
-      columns.push_back(ColumnOf(titles_[columns.size()], std::move(rows)));
-    };
-    add(RowMover(call, *view.planes.rows, most));
-    for (const size_t place : view.places)
-      add(RowMover(call, *view.planes.slots[place].plane, most));
-    for (tf::Var* variable : variables) {
-      tf::Tensor* rows = variable->tensor();
-      CheckRowsByRowId(view.options(), titles_[columns.size()], *rows);
-      add(RowMover(call, FloatRows(Data<float>(*rows), rows->dim_size(1)), most));
+    std::vector<Column> columns = ColumnsOf(call, view);
+    const size_t num_planes = 1 + slot_names_.size();
+    if (buckets_.count > 0) columns.erase(columns.begin() + num_planes, columns.end());
+    for (size_t i = 0; i < columns.size(); ++i)
+      columns[i].title = i < num_planes ? titles_[i] : name_ + "/" + columns[i].title;
+    for (size_t i = 0; i < variables.size(); ++i) {
+      const std::string& title = titles_[num_planes + i];
+      tf::Tensor* rows = variables[i]->tensor();
+      CheckRowsByRowId(view.options(), title, *rows);
+      RowMover mover(call, FloatRows(Data<float>(*rows), rows->dim_size(1)),
+                     view.options().capacity);
+      columns.push_back(ColumnOf(title, std::move(mover)));
     }
-    if (buckets_.count > 0 || !view.limits_keys()) return columns;
-    for (Column& column : ColumnsOfHistory(call, name_ + "/", *view.history))
-      columns.push_back(std::move(column));
     return columns;
   }
 
