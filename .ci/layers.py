@@ -28,13 +28,14 @@ PYTHON = {
     "sok_compat/engine": (),
 }
 CXX = {
-    "ops/tf": ("cpu", "cuda", "device", "exchange", "formats", "engine", "base"),
-    "ops/python": ("cpu", "cuda", "device", "formats", "engine", "base"),
+    "ops/tf": ("cpu", "cuda", "device", "exchange", "formats", "history", "engine", "base"),
+    "ops/python": ("cpu", "cuda", "device", "formats", "history", "engine", "base"),
     "ops/cuda": ("device", "engine", "base"),
     "ops/cpu": ("engine", "base"),
     "ops/device": ("engine", "base"),
     "ops/exchange": ("engine", "base"),
     "ops/formats": ("engine", "base"),
+    "ops/history": ("engine", "base"),
     "ops/engine": ("base",),
     "ops/base": (),
     "ops/tests": None,  # all of them

@@ -6,13 +6,13 @@
 #include <memory>
 #include <string>
 
-#include "ops/cpu/index/waiting_keys.h"
 #include "ops/formats/bundle/series.h"
 #include "ops/formats/dumps/dump_source.h"
 #include "ops/formats/dumps/dump_writer.h"
 #include "ops/formats/dumps/headed_dump.h"
 #include "ops/formats/dumps/pair_dump.h"
 #include "ops/formats/files/crc32c.h"
+#include "ops/history/waiting_keys.h"
 
 namespace nb = nanobind;
 

@@ -70,7 +70,8 @@ FORBIDDEN_INCLUDES = [
     ("tf/checkpoint/save/x.cc", '#include "ops/tf/checkpoint/restore/rows_op.h"'),
     ("exchange/protocol/x.h", '#include "ops/exchange/rendezvous/coordinator.h"'),
     ("base/x.cc", '#include "ops/base/threads/executor.h"'),
-    ("cpu/rows/x.cc", '#include "ops/cpu/index/key_index.h"'),
+    ("cpu/rows/x.cc", '#include "ops/cpu/index/hash_table.h"'),
+    ("history/x.cc", '#include "ops/cpu/index/hash_table.h"'),
     ("cpu/index/x.cc", '#include "ops/cpu/cpu_plane.h"'),
     ("device/memory/x.h", '#include "ops/device/kernels/merging.h"'),
 ]

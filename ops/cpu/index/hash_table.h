@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "ops/base/threads/fair_shared_mutex.h"
-#include "ops/cpu/index/key_index.h"
 #include "ops/cpu/rows/gather_rows.h"
+#include "ops/engine/key_index.h"
 #include "ops/engine/table.h"
 
 namespace sok {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hash index against std::unordered_map: any int64, growth, erasing, crowded buckets.
-#include "ops/cpu/index/key_index.h"
+#include "ops/engine/key_index.h"
 
 #include <algorithm>
 #include <cstdint>

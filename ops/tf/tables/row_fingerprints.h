@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/cpu/index/key_history.h"
+#include "ops/history/key_history.h"
 #include "ops/tf/base/engine_of_op.h"
 
 namespace sok {

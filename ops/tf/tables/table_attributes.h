@@ -3,8 +3,8 @@
 #ifndef SOK_OPS_TF_TABLES_TABLE_ATTRIBUTES_H_
 #define SOK_OPS_TF_TABLES_TABLE_ATTRIBUTES_H_
 
-#include "ops/cpu/index/key_history.h"
 #include "ops/engine/table_options.h"
+#include "ops/history/key_history.h"
 #include "ops/tf/tables/table_slots.h"
 
 namespace sok {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "ops/base/threads/fair_shared_mutex.h"
-#include "ops/cpu/index/key_history.h"
+#include "ops/history/key_history.h"
 #include "ops/tf/steps/session_steps.h"
 #include "ops/tf/tables/row_fingerprints.h"
 #include "ops/tf/tables/table_slots.h"

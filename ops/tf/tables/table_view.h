@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/cpu/index/key_history.h"
 #include "ops/engine/table.h"
+#include "ops/history/key_history.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_var.h"

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "ops/base/error.h"
-#include "ops/cpu/index/key_history.h"
 #include "ops/formats/bundle/series.h"
+#include "ops/history/key_history.h"
 #include "ops/tf/tables/key_buckets.h"
 
 namespace sok {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cpu/index/key_history.h"
+#include "ops/history/key_history.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hash index. See key_index.h for its layout.
-#include "ops/cpu/index/key_index.h"
+#include "ops/engine/key_index.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cpu/index/waiting_keys.h"
+#include "ops/history/waiting_keys.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often each key of a table occurred, and when last; decides which keys get rows, and which
 // lose them. In the host's memory, for tables of any engine.
-#ifndef SOK_OPS_CPU_INDEX_KEY_HISTORY_H_
-#define SOK_OPS_CPU_INDEX_KEY_HISTORY_H_
+#ifndef SOK_OPS_HISTORY_KEY_HISTORY_H_
+#define SOK_OPS_HISTORY_KEY_HISTORY_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 #include "ops/base/memory/reserved_memory.h"
 #include "ops/base/threads/fair_shared_mutex.h"
-#include "ops/cpu/index/use_order.h"
-#include "ops/cpu/index/waiting_keys.h"
+#include "ops/history/use_order.h"
+#include "ops/history/waiting_keys.h"
 
 namespace sok {
 
@@ -123,4 +123,4 @@ class KeyHistory {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_CPU_INDEX_KEY_HISTORY_H_
+#endif  // SOK_OPS_HISTORY_KEY_HISTORY_H_

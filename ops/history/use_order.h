@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys of a table in the order of their last uses. No table, no locks.
-#ifndef SOK_OPS_CPU_INDEX_USE_ORDER_H_
-#define SOK_OPS_CPU_INDEX_USE_ORDER_H_
+#ifndef SOK_OPS_HISTORY_USE_ORDER_H_
+#define SOK_OPS_HISTORY_USE_ORDER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -43,4 +43,4 @@ class UseOrder {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_CPU_INDEX_USE_ORDER_H_
+#endif  // SOK_OPS_HISTORY_USE_ORDER_H_

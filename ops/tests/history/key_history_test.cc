@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts of keys: exact ones, those of a Bloom filter, and admission.
-#include "ops/cpu/index/key_history.h"
+#include "ops/history/key_history.h"
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys -> row ids: the hash index itself, about one cache line per key. No rows, no locks.
-#ifndef SOK_OPS_CPU_INDEX_KEY_INDEX_H_
-#define SOK_OPS_CPU_INDEX_KEY_INDEX_H_
+#ifndef SOK_OPS_ENGINE_KEY_INDEX_H_
+#define SOK_OPS_ENGINE_KEY_INDEX_H_
 
 #include <cstdint>
 
@@ -118,4 +118,4 @@ class KeyIndex {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_CPU_INDEX_KEY_INDEX_H_
+#endif  // SOK_OPS_ENGINE_KEY_INDEX_H_

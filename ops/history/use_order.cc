@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cpu/index/use_order.h"
+#include "ops/history/use_order.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys that occurred but have no row yet: how often, and when last. No rows, no locks.
-#ifndef SOK_OPS_CPU_INDEX_WAITING_KEYS_H_
-#define SOK_OPS_CPU_INDEX_WAITING_KEYS_H_
+#ifndef SOK_OPS_HISTORY_WAITING_KEYS_H_
+#define SOK_OPS_HISTORY_WAITING_KEYS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "ops/base/memory/reserved_memory.h"
 #include "ops/base/threads/executor.h"
-#include "ops/cpu/index/key_index.h"
+#include "ops/engine/key_index.h"
 
 namespace sok {
 
@@ -80,4 +80,4 @@ std::unique_ptr<WaitingKeys> MakeBloomCounts(const BloomOptions& options);
 
 }  // namespace sok
 
-#endif  // SOK_OPS_CPU_INDEX_WAITING_KEYS_H_
+#endif  // SOK_OPS_HISTORY_WAITING_KEYS_H_

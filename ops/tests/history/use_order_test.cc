@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of last uses, beside one that sorts all keys each time.
-#include "ops/cpu/index/use_order.h"
+#include "ops/history/use_order.h"
 
 #include <algorithm>
 #include <random>
