@@ -141,6 +141,16 @@ def admission_of(op: tf.Operation) -> list[tf.Tensor] | None:
     return _admissions(op).get(_place(op))
 
 
+def gradient_kind(op: tf.Operation) -> str:
+    """What a gradient of an op of a lookup does with new keys: as `NewKeys.gradient_of`."""
+    return tf.compat.as_str(op.get_attr("gradient"))
+
+
+def must_count(op: tf.Operation) -> bool:
+    """Whether a gradient of an op of a lookup is the first one that counts its keys."""
+    return gradient_kind(op) == "counts" and admission_of(op) is None
+
+
 def remember_admission(op: tf.Operation, rows_to_train: list[tf.Tensor]) -> None:
     """Remembers the result of admit_keys for an op of a lookup."""
     _admissions(op)[_place(op)] = rows_to_train

@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from sok_compat.lookup.group import (
-    ShardedRequest,
-    description_of,
-    distinct_keys,
-    exchanged_rows,
-)
+from sok_compat.lookup.group import description_of, distinct_keys, exchanged_rows
+from sok_compat.lookup.sharded_request import ShardedRequest
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.collectives import begin_collective, gradient_occurrence
 from sok_compat.runtime.op_library import ops
@@ -46,11 +42,12 @@ def lookup_batch_at_owner(
       tf.errors.InvalidArgumentError: when run, on all ranks: a key is out of its table's range; a
         lookup has another number of bags.
     """
+    lookups = [lookup.inserting(insert) for lookup in lookups]
     for lookup in lookups:
         variable_accessed(lookup.table)
     collective = begin_batch_at_owner(lookups, insert)
     with tf.device(lookups[0].table.device):
-        keys, places = distinct_keys(lookups, insert)
+        keys, places = distinct_keys(lookups)
         replies = tf.range(tf.cast(outputs_of_rank, tf.int32))
         requested = ShardedRequest(
             requested_keys=keys,
@@ -65,13 +62,14 @@ def lookup_batch_at_owner(
             factors=None,
             collective=collective,
         )
-        return exchanged_rows(lookups, requested, insert)
+        return exchanged_rows(lookups, requested)
 
 
 def begin_batch_at_owner(lookups: Sequence[Lookup], insert: bool) -> tf.Tensor:
     """Begins the collective of `lookup_batch_at_owner`; see `begin_group`."""
+    lookups = [lookup.inserting(insert) for lookup in lookups]
     names = [lookup.table.table_name for lookup in lookups]
-    described = description_of(lookups, insert, ["whole"] * len(lookups))
+    described = description_of(lookups, ["whole"] * len(lookups))
     return begin_collective(*described, tables=names)
 
 

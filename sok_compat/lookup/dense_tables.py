@@ -80,7 +80,7 @@ def look_up_dense(lookup: Lookup) -> tf.Tensor:
     """As `lookup_group` with insert=False, for one `Lookup` with int64 keys."""
     history = lookup.table.history
     has_filter = history is not None and history.filter_freq  # other keys read its value
-    initial_rows = None if has_filter else lookup.initial_rows
+    initial_rows = None if has_filter else lookup.new_keys.initial_rows
     rows = _reading.arrays_of(lookup.table).rows_of(lookup.keys, initial_rows)
     if lookup.row_splits is None:
         return rows

@@ -3,91 +3,83 @@
 
 from __future__ import annotations
 
-import enum
+import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.lookup.new_keys import NewKeys
+from sok_compat.lookup.new_keys import WITH_GRADIENT, NewKeys
 from sok_compat.runtime.op_library import ops
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
-class _When(enum.Enum):
-    WITH_GRADIENT = "with gradient"
-
-
-WITH_GRADIENT = _When.WITH_GRADIENT
-Insert = Union[bool, tf.Tensor, _When]  # see `lookup_group`
-
-
 def find_rows(
     tables: Sequence[Table],
     keys: Sequence[tf.Tensor],
-    insert: Insert,
+    new_keys: Sequence[NewKeys],
     collective: tf.Tensor | None = None,
-    new_keys: Sequence[NewKeys] | None = None,
 ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Finds the rows of a group's keys.
 
     Args:
       tables: list of Tables.
-      keys: int64 [n] for each.
-      insert: as of `lookup_group`.
+      keys: int64 [n] for each; distinct if new keys may get rows.
+      new_keys: the NewKeys of each table, with one `insert`.
       collective: of the lookup; None: no other rank takes part.
-      new_keys: the NewKeys of each table; None: all keys get rows with the tables' first values.
 
     Returns:
       Two lists, with an item for each table: row ids int64 [n], -1 for keys without a row; initial
       rows [number of keys without a row, dim], or [0, dim] if the op library computes them.
     """
-    uses_keys = insert is not False and any(
-        table.history is not None and table.history.max_keys for table in tables
-    )
-    if insert is WITH_GRADIENT:
-        insert = False
-    if not isinstance(insert, bool):
-        return tf.cond(
-            insert,
-            lambda: find_rows(tables, keys, True, collective, new_keys),
-            lambda: find_rows(tables, keys, False, collective, new_keys),
-        )
-    row_ids = [None] * len(tables)
-    absent_rows = [tf.zeros([0, table.dim], tf.float32) for table in tables]
-    new_keys = new_keys or [NewKeys()] * len(tables)
-    take_one_op = [new.take_one_op(table) for new, table in zip(new_keys, tables)]
-    for at_once in (True, False):
-        places = [i for i, is_one in enumerate(take_one_op) if is_one == at_once]
+    insert = new_keys[0].insert
+    group = _Group(tables, keys, new_keys, [] if collective is None else [collective])
+    if insert is True:
+        return group.insert()
+    if insert is False or insert is WITH_GRADIENT:
+        return group.read(uses_keys=insert is WITH_GRADIENT)
+    return tf.cond(insert, group.insert, lambda: group.read(uses_keys=False))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Group:
+    tables: Sequence[Table]
+    keys: Sequence[tf.Tensor]
+    new_keys: Sequence[NewKeys]
+    collectives: list[tf.Tensor]
+
+    def read(self, uses_keys: bool) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        row_ids = self._find(range(len(self.tables)), uses_keys)
+        items = zip(self.new_keys, self.tables, self.keys, row_ids)
+        return row_ids, [new.absent_rows(*item) for new, *item in items]
+
+    def insert(self) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        absent_rows = [tf.zeros([0, table.dim]) for table in self.tables]
+        take_one_op = [new.take_one_op(table) for new, table in zip(self.new_keys, self.tables)]
+        at_once = [i for i, takes_one in enumerate(take_one_op) if takes_one]
+        others = [i for i, takes_one in enumerate(take_one_op) if not takes_one]
+        row_ids = dict(zip(at_once, self._find(at_once, insert=True, keys_are_distinct=True)))
+        for i, found in zip(others, self._find(others)):
+            row_ids[i], absent_rows[i] = self.new_keys[i].insert_absent(
+                self.tables[i], self.keys[i], found
+            )
+        return [row_ids[i] for i in range(len(self.tables))], absent_rows
+
+    def _find(
+        self, places: Sequence[int], uses_keys: bool = True, **attributes: Any
+    ) -> list[tf.Tensor]:
         if not places:
-            continue
-        inserts = insert and at_once
-        found = ops.sok_find_rows(
-            [tables[i].table_handle for i in places],
-            [keys[i] for i in places],
-            [] if collective is None else [collective],
-            insert=inserts,
-            keys_are_distinct=inserts,
-            uses_keys=uses_keys,
+            return []
+        limits = any(table.history is not None and table.history.max_keys for table in self.tables)
+        return ops.sok_find_rows(
+            [self.tables[i].table_handle for i in places],
+            [self.keys[i] for i in places],
+            self.collectives,
+            uses_keys=uses_keys and limits,
+            **{"insert": False, "keys_are_distinct": False, **attributes},
         )
-        for i, ids in zip(places, found):
-            row_ids[i] = ids
-            if at_once:
-                continue
-            if insert:
-                row_ids[i], absent_rows[i] = new_keys[i].insert(tables[i], keys[i], ids)
-            else:
-                absent_rows[i] = _rows_of_absent(tables[i], keys[i], ids, new_keys[i])
-    return row_ids, absent_rows
-
-
-def _rows_of_absent(
-    table: Table, keys: tf.Tensor, row_ids: tf.Tensor, new_keys: NewKeys
-) -> tf.Tensor:
-    positions = tf.where(row_ids < 0)
-    return new_keys.rows_of(table, tf.gather(keys, positions[:, 0]), positions)
 
 
 def insert_absent(

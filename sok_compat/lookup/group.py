@@ -8,28 +8,26 @@ exchange. A single lookup is a group of one.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.lookup.branches import note_lookup
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
-from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert, find_rows
-from sok_compat.lookup.group_gradients import COUNTING, INSERTING
+from sok_compat.lookup.find_rows import find_rows
 from sok_compat.lookup.initial_rows import first_occurrences, received_at_owner
 from sok_compat.lookup.keys import checked_keys
+from sok_compat.lookup.new_keys import Insert, NewKeys
 from sok_compat.lookup.prefetch import prefetched_request
+from sok_compat.lookup.sharded_request import ShardedRequest
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.wire_dtype import wire_dtype
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import is_within_xla, variable_accessed
-from sok_compat.tables.table import Table
 
 _TABLES_OF_TWO_PARTS = 8  # at least; then two ops of half of them take less time than one
 
@@ -56,24 +54,25 @@ def lookup_group(lookups: Sequence[Lookup], insert: Insert) -> list[tf.Tensor]:
       ValueError: insert is WITH_GRADIENT in eager mode; or it is neither WITH_GRADIENT nor False
         for a table whose history counts keys; or a lookup with a draw or room does not insert.
     """
+    lookups = [lookup.inserting(insert) for lookup in lookups]
     if tables_are_dense():
-        return [look_up_dense(_read_only(lookup, insert)) for lookup in lookups]
+        return [look_up_dense(_read_only(lookup)) for lookup in lookups]
     if lookups and is_within_xla(tf.compat.v1.get_default_graph()):
         raise NotImplementedError(
             f"XLA cannot compile a lookup in the table {lookups[0].table.table_name}: omit "
             "jit_compile=True, or look keys up before the function and pass it the rows"
         )
-    outputs = {}
+    for lookup in lookups:
+        lookup.new_keys.check(lookup.table)
+    outputs: dict[Lookup, tf.Tensor] = {}
     for group in _by_kind(lookups):
-        with _gradients_of(group, insert):
-            for lookup, output in zip(group, _lookup_on_device(group, insert)):
-                outputs[lookup] = output
+        outputs.update(zip(group, _lookup_on_device(group)))
     return [outputs[lookup] for lookup in lookups]
 
 
-def _read_only(lookup: Lookup, insert: Insert) -> Lookup:
+def _read_only(lookup: Lookup) -> Lookup:
     """Returns the lookup with int64 keys."""
-    if insert is True or isinstance(insert, tf.Tensor):
+    if lookup.new_keys.inserts_when_read:
         raise ValueError(
             f"a lookup in {lookup.table.table_name} inserts keys, which a served graph cannot "
             "do: build it with training=False"
@@ -82,41 +81,16 @@ def _read_only(lookup: Lookup, insert: Insert) -> Lookup:
     return dataclasses.replace(lookup, keys=keys)
 
 
-def _gradients_of(group: list[Lookup], insert: Insert) -> AbstractContextManager[Any]:
-    """Context in which ops get gradients that insert keys, if `insert` requires it."""
-    table = group[0].table
-    if insert is not True and any(lookup.draw or lookup.evicted for lookup in group):
-        raise ValueError(
-            f"a lookup in {table.table_name} with a draw of new keys, or that outputs evicted "
-            f"ones, needs insert=True, got {insert}"
-        )
-    if insert is not WITH_GRADIENT:
-        if _counts_keys(table) and insert is not False:
-            raise ValueError(
-                f"the table {table.table_name} counts keys when gradients are computed: look them "
-                f"up with insert=WITH_GRADIENT or False, not {insert}"
-            )
-        return contextlib.nullcontext()
-    if tf.executing_eagerly():
-        raise ValueError("a lookup with insert=WITH_GRADIENT needs a graph or a tf.function")
-    kinds = COUNTING if _counts_keys(table) else INSERTING
-    return tf.compat.v1.get_default_graph().gradient_override_map(kinds)
-
-
-def _counts_keys(table: Table) -> bool:
-    return table.history is not None and table.history.counts_keys
-
-
 def _by_kind(lookups: Iterable[Lookup]) -> Collection[list[Lookup]]:
     groups: dict[tuple, list[Lookup]] = {}
     for lookup in lookups:
         table = lookup.table
-        kind = table.device, table.placement.is_spread, _counts_keys(table)
+        kind = table.device, table.placement.is_spread, table.counts_keys
         groups.setdefault(kind, []).append(lookup)
     return groups.values()
 
 
-def _lookup_on_device(group: list[Lookup], insert: Insert) -> list[tf.Tensor]:
+def _lookup_on_device(group: list[Lookup]) -> list[tf.Tensor]:
     for lookup in group:
         variable_accessed(lookup.table)
         note_lookup(lookup.table)
@@ -127,8 +101,8 @@ def _lookup_on_device(group: list[Lookup], insert: Insert) -> list[tf.Tensor]:
         parts = _parts(group)
         for part in parts:
             with tf.control_dependencies(bags):  # inserts no keys of invalid bags
-                keys, inverse = distinct_keys(part, insert)
-            by_lookup.update(zip(part, look_up(part, keys, inverse, insert)))
+                keys, inverse = distinct_keys(part)
+            by_lookup.update(zip(part, look_up(part, keys, inverse)))
         outputs = [by_lookup[lookup] for lookup in group]
         # Outputs of one op, so tables of unused ones get gradients of zeros.
         return outputs if len(parts) == 1 else tf.identity_n(outputs)
@@ -154,19 +128,13 @@ def _parts(group: list[Lookup]) -> list[list[Lookup]]:
 
 
 def _lookup_here(
-    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor], insert: Insert
+    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor]
 ) -> list[tf.Tensor]:
     """Returns the pooled rows of distinct keys that this rank owns."""
     keys, inverse = _prefetched_distinct(keys, inverse)
     tables = [lookup.table for lookup in group]
-    new_keys = [
-        lookup.new_keys(
-            lookup.initial_rows
-            and lookup.initial_rows.at(first_occurrences(tf.size(distinct), places))
-        )
-        for lookup, distinct, places in zip(group, keys, inverse)
-    ]
-    row_ids, absent_rows = find_rows(tables, keys, insert, new_keys=new_keys)
+    new_keys = [_of_distinct(*item) for item in zip(group, keys, inverse)]
+    row_ids, absent_rows = find_rows(tables, keys, new_keys)
     return ops.sok_pool_rows(
         **_handles(group),
         keys=keys,
@@ -176,18 +144,25 @@ def _lookup_here(
         row_splits=_row_splits(group),
         weights=_weights(group),
         combiners=_combiners(group),
-        dims=_dims(group),
-        all_keys_have_rows=_all_get_rows(group, insert),
+        **_attributes(group),
     )
 
 
+def _of_distinct(lookup: Lookup, keys: tf.Tensor, inverse: tf.Tensor) -> NewKeys:
+    initial_rows = lookup.new_keys.initial_rows
+    if initial_rows is None:
+        return lookup.new_keys
+    places = first_occurrences(tf.size(keys), inverse)
+    return lookup.new_keys.with_initial_rows(initial_rows.at(places))
+
+
 def _lookup_at_owners(
-    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor], insert: Insert
+    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor]
 ) -> list[tf.Tensor]:
     """Returns the pooled rows of distinct keys, requested of their owners."""
-    requested = _request_of_owners(group, keys, inverse, insert)
+    requested = _request_of_owners(group, keys, inverse)
     return ops.sok_pool_received_rows(
-        rows=exchanged_rows(group, requested, insert),
+        rows=exchanged_rows(group, requested),
         inverse=requested.replies,
         row_splits=requested.reply_splits,
         weights=requested.reply_weights,
@@ -196,14 +171,11 @@ def _lookup_at_owners(
     )
 
 
-def description_of(
-    group: Sequence[Lookup], insert: Insert, details: Iterable[str]
-) -> tuple[str, str]:
+def description_of(group: Sequence[Lookup], details: Iterable[str]) -> tuple[str, str]:
     """Returns the name and description of a group's collective, the same on all ranks.
 
     Args:
       group: the lookups.
-      insert: as of `lookup_group`.
       details: one text for each lookup.
     """
     name = "+".join(lookup.table.table_name for lookup in group)
@@ -211,11 +183,11 @@ def description_of(
         f"{lookup.table.description()}, wire_dtype {wire_dtype()}, {detail}"
         for lookup, detail in zip(group, details)
     ]
-    return name if insert is not False else f"{name} (read)", "\n".join(lines)
+    return name if _has_gradients(group) else f"{name} (read)", "\n".join(lines)
 
 
-def _description_of_requests(group: Sequence[Lookup], insert: Insert) -> tuple[str, str]:
-    return description_of(group, insert, [f"combiner {lookup.combiner}" for lookup in group])
+def _description_of_requests(group: Sequence[Lookup]) -> tuple[str, str]:
+    return description_of(group, [f"combiner {lookup.combiner}" for lookup in group])
 
 
 def begin_group(lookups: Iterable[Lookup], insert: Insert) -> tf.Tensor:
@@ -223,48 +195,26 @@ def begin_group(lookups: Iterable[Lookup], insert: Insert) -> tf.Tensor:
 
     In eager mode, an earlier failure is reported to the other ranks in this exchange.
     """
-    return begin_collective(*_description_of_requests(next(iter(_by_kind(lookups))), insert))
+    lookups = [lookup.inserting(insert) for lookup in lookups]
+    return begin_collective(*_description_of_requests(next(iter(_by_kind(lookups)))))
 
 
-class ShardedRequest(NamedTuple):
-    """The outputs of SokExchangeKeys, a list each, and the collective of later exchanges."""
-
-    requested_keys: list
-    requested_places: list
-    requested_splits: list
-    requested_weights: list
-    requested_counts: list
-    replies: list
-    reply_splits: list | None  # None: replies are not pooled
-    reply_weights: list | None
-    reply_counts: list
-    factors: list | None
-    collective: tf.Tensor
-
-
-def exchanged_rows(
-    group: Sequence[Lookup], requested: ShardedRequest, insert: Insert
-) -> list[tf.Tensor]:
+def exchanged_rows(group: Sequence[Lookup], requested: ShardedRequest) -> list[tf.Tensor]:
     """Returns the replies to this rank, a tensor [replies, dim] for each lookup.
 
     Args:
       group: list of `Lookup`, of tables on one device, spread over the same ranks.
       requested: the `ShardedRequest` of the group.
-      insert: as of `lookup_group`.
     """
     tables = [lookup.table for lookup in group]
-    row_ids, absent_rows = find_rows(
-        tables,
-        requested.requested_keys,
-        insert,
-        requested.collective,
-        [
-            lookup.new_keys(
-                received_at_owner(lookup.initial_rows, lookup.table.table_name, requested, i)
-            )
-            for i, lookup in enumerate(group)
-        ],
-    )
+    new_keys = [
+        lookup.new_keys.with_initial_rows(
+            received_at_owner(lookup.new_keys.initial_rows, lookup.table.table_name, requested, i)
+        )
+        for i, lookup in enumerate(group)
+    ]
+    keys = requested.requested_keys
+    row_ids, absent_rows = find_rows(tables, keys, new_keys, requested.collective)
     return ops.sok_exchange_rows(
         **_handles(group),
         keys=requested.requested_keys,
@@ -277,17 +227,16 @@ def exchanged_rows(
         reply_counts=requested.reply_counts,
         replies=requested.replies,
         collective=requested.collective,
-        dims=_dims(group),
-        all_keys_have_rows=_all_get_rows(group, insert),
+        **_attributes(group),
         wire_dtypes=[wire_dtype()] * len(group),
     )
 
 
 def _request_of_owners(
-    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor], insert: Insert
+    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor]
 ) -> ShardedRequest:
     """Returns the requests that this rank received, in this step or prefetched."""
-    described = _description_of_requests(group, insert)
+    described = _description_of_requests(group)
 
     def send_request(inputs, collective):
         keys, inverse, row_splits, weights = _in_lists(inputs, len(group))
@@ -301,7 +250,7 @@ def _request_of_owners(
             combiners=_combiners(group),
             dims=_dims(group),
             key_bytes=[lookup.table.key_dtype.size for lookup in group],
-            has_gradients=insert is not False,
+            has_gradients=_has_gradients(group),
             wire_dtypes=[wire_dtype()] * len(group),
         )
 
@@ -336,8 +285,18 @@ def _dims(group: Iterable[Lookup]) -> list[int]:
     return [lookup.table.dim for lookup in group]
 
 
-def _all_get_rows(group: Iterable[Lookup], insert: Insert) -> bool:
-    return insert is True and all(lookup.draw is None for lookup in group)
+def _has_gradients(group: Sequence[Lookup]) -> bool:
+    """Whether the lookup may be trained: `insert` is that of all."""
+    return group[0].new_keys.insert is not False
+
+
+def _attributes(group: Sequence[Lookup]) -> dict[str, Any]:
+    """Of the ops that read rows."""
+    return {
+        "dims": _dims(group),
+        "all_keys_have_rows": all(lookup.new_keys.all_get_rows for lookup in group),
+        "gradient": group[0].new_keys.gradient_of(group[0].table),
+    }
 
 
 def _combiners(group: Iterable[Lookup]) -> list[str]:
@@ -362,9 +321,7 @@ def _weights(group: Iterable[Lookup]) -> list[tf.Tensor]:
     return [none if lookup.weights is None else lookup.weights for lookup in group]
 
 
-def distinct_keys(
-    group: Sequence[Lookup], insert: Insert
-) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+def distinct_keys(group: Sequence[Lookup]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Returns ([keys int64], [index of each occurrence's key]), a tensor for each lookup.
 
     The keys are distinct if the lookup requires it.
@@ -373,7 +330,7 @@ def distinct_keys(
     inverse: list[tf.Tensor] = [None] * len(group)
     repeated = []  # lookups that need distinct keys
     for i, lookup in enumerate(group):
-        if _needs_distinct_keys(lookup, insert):
+        if _needs_distinct_keys(lookup):
             repeated.append(i)
         else:
             inverse[i] = tf.range(tf.size(keys[i]))
@@ -385,12 +342,12 @@ def distinct_keys(
     return keys, inverse
 
 
-def _needs_distinct_keys(lookup: Lookup, insert: Insert) -> bool:
+def _needs_distinct_keys(lookup: Lookup) -> bool:
     """Whether a lookup needs distinct keys.
 
     Otherwise finding a repeated key again, in the cache, takes less time than deduplication.
     """
-    travels = lookup.table.placement.is_spread  # each key once
-    first = lookup.table.first_value
-    is_given = first.is_given or lookup.initial_rows is not None
-    return insert is not False or travels or is_given or first.kind == "preset"
+    table, new_keys = lookup.table, lookup.new_keys
+    travels = table.placement.is_spread  # each key once
+    is_given = new_keys.gives_rows(table) or table.first_value.kind == "preset"
+    return new_keys.insert is not False or travels or is_given

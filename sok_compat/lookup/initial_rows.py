@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sok_compat.lookup.sharded_request import ShardedRequest
 from sok_compat.ranks.collectives import begin_collective, gradient_occurrence
 from sok_compat.runtime.op_library import ops
-
-if TYPE_CHECKING:
-    from sok_compat.lookup.group import ShardedRequest
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -7,8 +7,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from sok_compat.lookup.initial_rows import InitialRows
-from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw, NewKeys
+from sok_compat.lookup.new_keys import Insert, NewKeys
 from sok_compat.tables.table import Table
 
 
@@ -22,11 +21,8 @@ class Lookup:
     combiner: of bags, 'sum' or 'mean' (over all keys of the bag, with repeats; with weights, over
       the sum of weights).
     weights: float32 [num_keys], factors of the rows in a bag; None: 1. They get no gradient.
-    initial_rows: the InitialRows of keys without a row; None: the table's first values. They get
-      no gradient. On several ranks without pooling.
-    draw: a KeyDraw of the new keys that get rows; None: all do.
-    evicted: an EvictedKeys that takes the keys and rows that the lookup evicts from this rank's
-      table, which has max_keys.
+    new_keys: the NewKeys, what happens to keys without a row. With initial_rows, lookups on several
+      ranks do not pool.
     """
 
     table: Table
@@ -34,9 +30,7 @@ class Lookup:
     row_splits: tf.Tensor | None = None
     combiner: str = "none"
     weights: tf.Tensor | None = None
-    initial_rows: InitialRows | None = None
-    draw: KeyDraw | None = None
-    evicted: EvictedKeys | None = None
+    new_keys: NewKeys = NewKeys()
 
     def __post_init__(self) -> None:
         if (self.row_splits is None) != (self.combiner == "none"):
@@ -49,12 +43,13 @@ class Lookup:
                 f"weights need row_splits: the lookup in {self.table.table_name} has none"
             )
         is_pooled = self.row_splits is not None and self.table.placement.is_spread
-        if self.initial_rows is not None and is_pooled:
+        if self.new_keys.initial_rows is not None and is_pooled:
             raise NotImplementedError(
                 f"a lookup in {self.table.table_name} on {self.table.ranks.size} ranks can give "
                 "initial rows without pooling only: pool the rows that it returns"
             )
 
-    def new_keys(self, initial_rows: InitialRows | None) -> NewKeys:
-        """What the table's rank does with new keys, which have these initial rows."""
-        return NewKeys(initial_rows, self.draw, self.evicted)
+    def inserting(self, insert: Insert) -> Lookup:
+        """The lookup whose new keys get rows as `lookup_group` says."""
+        new_keys = dataclasses.replace(self.new_keys, insert=insert)
+        return dataclasses.replace(self, new_keys=new_keys)

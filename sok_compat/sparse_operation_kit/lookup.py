@@ -11,10 +11,9 @@ from typing import Any, Union
 import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, SplitKeys, split_bags
-from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.keys import in_shape_of
-from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw
+from sok_compat.lookup.new_keys import WITH_GRADIENT, EvictedKeys, Insert, KeyDraw, NewKeys
 from sok_compat.lookup.ordinary import pooled_rows_of_group
 from sok_compat.lookup.pooling import pool_rows
 from sok_compat.lookup.table_lookup import Lookup
@@ -195,7 +194,8 @@ def sparse_read_and_evict(
         )
     keys, evicted = var.checked_keys(indices), EvictedKeys()
     with tf.name_scope(name or "sparse_read_and_evict"):
-        (rows,) = lookup_group([Lookup(var, tf.reshape(keys, [-1]), evicted=evicted)], insert=True)
+        lookup = Lookup(var, tf.reshape(keys, [-1]), new_keys=NewKeys(evicted=evicted))
+        (rows,) = lookup_group([lookup], insert=True)
         return in_shape_of(keys, rows, var.dim), evicted.keys, evicted.rows
 
 
@@ -312,7 +312,7 @@ def _pooled(bags: Sequence[_Bag], splits: Sequence[SplitKeys], has_filter: bool)
             Lookup(
                 bags[i].param, splits[i].keys, splits[i].row_splits, bags[i].combiner,
                 splits[i].weights,
-                draw=_draw_of(bags[i]) if has_filter and insert is True else None,
+                new_keys=NewKeys(draw=_draw_of(bags[i]) if has_filter and insert is True else None),
             )
             for i in of_tables
         ]  # fmt: skip

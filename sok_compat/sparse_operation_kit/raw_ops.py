@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from sok_compat.lookup.find_rows import find_rows
 from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.new_keys import NewKeys
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_keys
@@ -208,7 +209,7 @@ def _first_element_of(values: Any) -> tuple[FirstValue, tf.Operation | None]:
 def _scatter(scatter: Any, handle: tf.Tensor, indices: Any, updates: Any) -> Any:
     table = _table_of(handle)
     with tf.device(table.device):
-        ((row_ids,), _) = find_rows([table], [tf.cast(indices, tf.int64)], False)
+        ((row_ids,), _) = find_rows([table], [tf.cast(indices, tf.int64)], [NewKeys()])
         has_row = row_ids >= 0
         return scatter(
             resource=table.handle,

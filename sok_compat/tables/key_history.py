@@ -117,6 +117,11 @@ class HasHistory(VariableMixin):
 
     history: KeyHistory | None = None
 
+    @property
+    def counts_keys(self) -> bool:
+        """Whether gradients of lookups count their keys."""
+        return self.history is not None and self.history.counts_keys
+
     def key_history(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns (counts, steps) of keys, int64 [n] each: how often a key came in training steps,
         and the global step of the last one; 0 and -1 for unknown keys. With max_keys, counts are 0,

@@ -14,6 +14,7 @@ from sok_compat.deeprec.variables.options import (
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.lookup.find_rows import find_rows
+from sok_compat.lookup.new_keys import NewKeys
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -66,9 +67,9 @@ def test_rows_that_a_function_has_found_are_kept_until_the_step_ends(graph):
         assert may_end.wait(60)
         return row_ids
 
-    found = called(lambda: find_rows([variable], [tf.constant([5], tf.int64)], False)[0][0])
+    found = called(lambda: find_rows([variable], [tf.constant([5], tf.int64)], [NewKeys()])[0][0])
     kept = tf.numpy_function(wait, [found], tf.int64)
-    row_id = find_rows([variable], [ids], False)[0][0]
+    row_id = find_rows([variable], [ids], [NewKeys()])[0][0]
     evict = variable.evict(tf.constant(9, tf.int64), steps_to_live=1)
     with initialized_session() as session:
         session.run(train, {ids: [5]})

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.new_keys import WITH_GRADIENT
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables import Table
 from tests.support.cases.group_cases import CASES, PRESETS, FedLookups, random_batch, squared_loss

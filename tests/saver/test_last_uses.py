@@ -8,6 +8,7 @@ import tensorflow as tf
 from sok_compat.checkpoint import IncrementalSaver, save_tables_in_checkpoints
 from sok_compat.checkpoint.tool.command_line import main
 from sok_compat.lookup.find_rows import find_rows
+from sok_compat.lookup.new_keys import NewKeys
 from sok_compat.tables import Table
 from sok_compat.tables.key_history import KeyHistory
 from tests.support.deeprec.deeprec_files import write_tensors
@@ -30,7 +31,7 @@ class Calls:
         self._session = session
         self._keys = tf1.placeholder(tf.int64, [None])
         self._ops = {
-            "read": find_rows([table], [self._keys], True)[0],
+            "read": find_rows([table], [self._keys], [NewKeys(True)])[0],
             "make room": table.make_room(self._keys)[0],
             "history": table.key_history(self._keys),
         }

@@ -4,8 +4,8 @@
 import pytest
 import tensorflow as tf
 
-from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.new_keys import WITH_GRADIENT
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables.key_history import BloomCounts, KeyHistory
 from sok_compat.tables.table import Table

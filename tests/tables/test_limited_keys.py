@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.lookup.find_rows import WITH_GRADIENT, find_rows
+from sok_compat.lookup.find_rows import find_rows
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.initial_rows import InitialRows
-from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw
+from sok_compat.lookup.new_keys import WITH_GRADIENT, EvictedKeys, KeyDraw, NewKeys
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables import Table
 from sok_compat.tables.key_history import KeyHistory
@@ -73,8 +73,8 @@ def test_evicted_keys_and_rows_are_output(run):
 
     def step(keys):
         evicted, evicted_of_other = EvictedKeys(), EvictedKeys()
-        lookups = [Lookup(table, keys, evicted=evicted)]
-        lookups.append(Lookup(other, keys, evicted=evicted_of_other))
+        lookups = [Lookup(table, keys, new_keys=NewKeys(evicted=evicted))]
+        lookups.append(Lookup(other, keys, new_keys=NewKeys(evicted=evicted_of_other)))
         rows = lookup_group(lookups, insert=True)
         return [*rows, evicted.keys, evicted.rows, evicted_of_other.keys, evicted_of_other.rows]
 
@@ -96,7 +96,8 @@ def test_keys_that_are_not_drawn_are_zeros_that_a_mean_counts(run, initializer):
     def step(keys):
         splits = tf.constant(bags, tf.int64)
         loss_of = lambda: lookup_group(  # noqa: E731
-            [Lookup(table, keys, splits, "mean", draw=KeyDraw(0.25, seed=5))], insert=True
+            [Lookup(table, keys, splits, "mean", new_keys=NewKeys(draw=KeyDraw(0.25, seed=5)))],
+            insert=True,
         )[0]
         means, gradient = run.gradient(loss_of, table)
         with tf.control_dependencies([means]):
@@ -115,7 +116,16 @@ def test_a_mean_counts_keys_that_are_not_drawn(run):
 
     def step(keys):
         (mean,) = lookup_group(
-            [Lookup(table, keys, tf.constant([0, 400], tf.int64), "mean", draw=KeyDraw(0.5))], True
+            [
+                Lookup(
+                    table,
+                    keys,
+                    tf.constant([0, 400], tf.int64),
+                    "mean",
+                    new_keys=NewKeys(draw=KeyDraw(0.5)),
+                )
+            ],
+            True,
         )
         with tf.control_dependencies([mean]):
             return [mean, table.num_keys()]
@@ -130,7 +140,9 @@ def test_a_draw_repeats_with_its_seed_and_differs_from_call_to_call(run):
     draws = [KeyDraw(0.5, seed=1), KeyDraw(0.5, seed=1), KeyDraw(0.5, seed=2)]
 
     def step(keys):
-        return lookup_group([Lookup(t, keys, draw=d) for t, d in zip(tables, draws)], True)
+        return lookup_group(
+            [Lookup(t, keys, new_keys=NewKeys(draw=d)) for t, d in zip(tables, draws)], True
+        )
 
     look_up = run.repeated(step)
     first, second = look_up(np.arange(100)), look_up(np.arange(100, 200))
@@ -175,7 +187,7 @@ def test_running_steps_go_on_reading_rows_of_evicted_keys(graph):
         assert goes_on.wait(60)
         return row_ids
 
-    (row_ids,), _ = find_rows([table], [keys], True)
+    (row_ids,), _ = find_rows([table], [keys], [NewKeys(True)])
     waited = tf.numpy_function(wait, [row_ids], tf.int64)
     rows = tf.raw_ops.ResourceGather(resource=table.handle, indices=waited, dtype=tf.float32)
     inserted, read = lookup(table, keys, True), []
@@ -200,7 +212,9 @@ def test_initial_rows_of_keys_that_are_drawn(graph):
     initial = InitialRows(
         tf.cast(keys, tf.int32), lambda n: tf.cast(tf.stack([n, -n], 1), tf.float32)
     )
-    (rows,) = lookup_group([Lookup(table, keys, initial_rows=initial, draw=KeyDraw(0.5))], True)
+    (rows,) = lookup_group(
+        [Lookup(table, keys, new_keys=NewKeys(initial_rows=initial, draw=KeyDraw(0.5)))], True
+    )
     with initialized_session() as session:
         found = session.run(rows)
         held, held_rows = session.run(table.export())
@@ -225,4 +239,4 @@ def test_what_cannot_be(graph):
         KeyDraw(1.5)
     for insert in (False, WITH_GRADIENT, tf.constant(True)):
         with pytest.raises(ValueError, match="draw of new keys.*needs insert=True"):
-            lookup_group([Lookup(plain, keys, draw=KeyDraw(0.5))], insert)
+            lookup_group([Lookup(plain, keys, new_keys=NewKeys(draw=KeyDraw(0.5)))], insert)

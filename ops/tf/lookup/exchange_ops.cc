@@ -74,6 +74,7 @@ REGISTER_OP("SokExchangeRows")
     .Attr("N: int >= 1")
     .Attr("dims: list(int)")
     .Attr("all_keys_have_rows: bool")
+    .Attr("gradient: {'reads', 'inserts', 'counts'} = 'reads'")
     .Attr("wire_dtypes: list(string) = []")
     .Output("output: N * float")
     .SetIsStateful()
@@ -84,7 +85,7 @@ REGISTER_OP("SokExchangeRows")
         "the position of each row among them; requested_splits splits these into sums, unless "
         "its length is 0. `replies` is for gradients: how often each reply counts. Rows are sent "
         "as wire_dtypes, float32, bfloat16 or float16 for each item, or all as float32; this "
-        "rank's own rows are rounded to it, too.");
+        "rank's own rows are rounded to it, too. `gradient` as for SokPoolRows.");
 
 REGISTER_OP("SokExchangeGradients")
     .Input("gradients: N * float")

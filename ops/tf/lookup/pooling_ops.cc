@@ -33,6 +33,7 @@ REGISTER_OP("SokPoolRows")
     .Attr("combiners: list(string)")
     .Attr("dims: list(int)")
     .Attr("all_keys_have_rows: bool")
+    .Attr("gradient: {'reads', 'inserts', 'counts'} = 'reads'")
     .Output("output: N * float")
     .SetIsStateful()
     .SetShapeFn(RowsOfDims)
@@ -40,7 +41,9 @@ REGISTER_OP("SokPoolRows")
         "The pooled rows of each bag [num_bags, dim]; with combiner 'none', the row of each "
         "occurrence. weights [num_keys] multiply rows, and a mean divides by their sum; if "
         "empty, all are 1. Keys with the row id -1 read absent_rows [number of such keys, dim] "
-        "or, if that is empty, their first values.");
+        "or, if that is empty, their first values. `gradient`: what a gradient does with keys "
+        "without a row: reads nothing of them, inserts them, or counts all keys and trains those "
+        "that are admitted.");
 
 REGISTER_OP("SokPoolReceivedRows")
     .Input("rows: N * float")

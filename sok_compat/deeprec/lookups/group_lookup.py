@@ -20,9 +20,9 @@ from sok_compat.deeprec.variables.embedding_variable import (
     PartitionedEmbeddingVariable,
 )
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, SplitKeys, checked_weights, split_bags
-from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.keys import in_shape_of
+from sok_compat.lookup.new_keys import WITH_GRADIENT
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
 

@@ -16,10 +16,10 @@ from sok_compat.deeprec.variables.first_values import first_value_of
 from sok_compat.deeprec.variables.key_histories import history_of, steps_to_live_of
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption, StorageType
 from sok_compat.deeprec.variables.recorded_keys import RecordsKeys
-from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.lookup.keys import in_shape_of, int32_keys, integer_keys
+from sok_compat.lookup.new_keys import WITH_GRADIENT, NewKeys
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
@@ -178,7 +178,8 @@ class EmbeddingVariable(RecordsKeys, Table):
             return super().sparse_read(indices, name)
         with tf.name_scope(name or f"{self.table_name}_lookup"):
             ids = self.checked_ids(indices)
-            lookup = Lookup(self, tf.reshape(ids, [-1]), initial_rows=initial_rows)
+            new_keys = NewKeys(initial_rows=initial_rows)
+            lookup = Lookup(self, tf.reshape(ids, [-1]), new_keys=new_keys)
             (rows,) = lookup_group([lookup], WITH_GRADIENT)
             return in_shape_of(ids, rows, self.dim)
 
@@ -291,9 +292,10 @@ class PartitionedEmbeddingVariable:
         """As EmbeddingVariable.sparse_read."""
 
         def read(keys, places):
+            initial = [initial_rows and initial_rows.at(where) for where in places]
             lookups = [
-                Lookup(*item, initial_rows=initial_rows and initial_rows.at(where))
-                for *item, where in zip(self, keys, places)
+                Lookup(*item, new_keys=NewKeys(initial_rows=rows))
+                for *item, rows in zip(self, keys, initial)
             ]
             return lookup_group(lookups, WITH_GRADIENT)
 

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.lookup.group import lookup_group
-from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw
+from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw, NewKeys
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables import Table
 from sok_compat.tables.key_history import KeyHistory
@@ -26,8 +26,8 @@ def lookups_of(keys, newest):
     rows = lookup_group(
         [
             Lookup(tables["grows"], keys),
-            Lookup(tables["draws"], keys, draw=KeyDraw(0.5, seed=3)),
-            Lookup(tables["evicts"], newest, evicted=evicted),
+            Lookup(tables["draws"], keys, new_keys=NewKeys(draw=KeyDraw(0.5, seed=3))),
+            Lookup(tables["evicts"], newest, new_keys=NewKeys(evicted=evicted)),
         ],
         insert=True,
     )

@@ -5,8 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.new_keys import WITH_GRADIENT
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables import Table
 from sok_compat.tables.key_history import KeyHistory

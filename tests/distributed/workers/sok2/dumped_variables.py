@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.lookup.find_rows import find_rows
+from sok_compat.lookup.new_keys import NewKeys
 from sok_compat.runtime.tf_versions import keras
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 
@@ -100,7 +101,7 @@ def main():
         for name, each in params.items():
             planes = [optimizer.get_slot(each, slot) for slot in optimizer.get_slot_names()]
             keys, rows = each.export()
-            ((row_ids,), _) = find_rows([each], [keys], False)
+            ((row_ids,), _) = find_rows([each], [keys], [NewKeys()])
             slots = [
                 tf.raw_ops.ResourceGather(resource=plane.handle, indices=row_ids, dtype=tf.float32)
                 for plane in planes
