@@ -8,6 +8,8 @@ import pytest
 import sparse_operation_kit as sok
 import tensorflow as tf
 
+from sok_compat.runtime.tf_versions import keras
+
 tf1 = tf.compat.v1
 
 ROWS = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
@@ -214,10 +216,10 @@ def keras_model():
     layer = sok.All2AllDenseEmbedding(
         10, 2, 1, 1, use_hashtable=False, embedding_initializer="ones"
     )
-    model = tf.keras.Sequential(
-        [tf.keras.Input([1], dtype=tf.int64), layer, tf.keras.layers.Flatten()]
+    model = keras.Sequential(
+        [keras.Input([1], dtype=tf.int64), layer, keras.layers.Flatten()]
     )
-    model.compile(tf.keras.optimizers.legacy.Adagrad(0.5), "mse")
+    model.compile(keras.optimizers.legacy.Adagrad(0.5), "mse")
     return model
 
 
@@ -234,7 +236,6 @@ def test_copies_of_keras_models(tmp_path):
     from_file.load_weights(tmp_path / "m.h5")
     for other in (copy, from_file):
         np.testing.assert_array_equal(other.predict(KEYS, verbose=0), expected)
-    copy.fit(KEYS[:1], np.zeros([1, 2]), epochs=0, verbose=0)
     copy.optimizer._create_all_weights(copy.trainable_variables)
     copy.optimizer.set_weights(model.optimizer.get_weights())
     for each in (model, copy):  # the accumulators, too
