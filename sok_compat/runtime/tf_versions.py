@@ -18,7 +18,7 @@ from tensorflow.python.checkpoint import (
 )
 from tensorflow.python.client import session
 from tensorflow.python.distribute import distribute_lib
-from tensorflow.python.eager import context
+from tensorflow.python.eager import context, record
 from tensorflow.python.framework import error_interpolation, op_def_registry, tensor_util
 from tensorflow.python.ops import (
     clip_ops,
@@ -138,6 +138,15 @@ def hdf5_format() -> Any:
 def variable_of(weight: Any) -> tf.Variable:
     """The variable of TensorFlow in a weight of a layer."""
     return weight if keras_3 is None else weight.value
+
+
+def is_evaluated_by_model() -> bool:
+    """Whether the layer of Keras 3 about to be called is within a model that does not say if it
+    trains, and no tape records: then it does not."""
+    state = importlib.import_module("keras.src.backend.common.global_state")
+    call = state.get_global_attribute("current_call_ctx")
+    is_told = call is None or getattr(call, "training", None) is not None
+    return not is_told and not record.could_possibly_record()
 
 
 def initial_weights(layer: Any) -> Any:
@@ -286,6 +295,7 @@ __all__ = [
     "gradients_util",
     "has_keras_2",
     "hdf5_format",
+    "is_evaluated_by_model",
     "initial_weights",
     "is_within_xla",
     "is_eager_disabled",

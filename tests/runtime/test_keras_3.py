@@ -116,6 +116,32 @@ print(float(loss), float(tf.reduce_sum(layer(keys, training=False))) < 12)
 copy = sok.DistributedEmbedding.from_config(layer.get_config())
 print(copy.get_config()["embedding_initializer"])
 """
+EVALUATIONS = """
+class Untold(keras.Model):  # its call does not take `training`
+    def __init__(self, embedding):
+        super().__init__()
+        self.embedding, self.top = embedding, keras.layers.Dense(1)
+
+    def call(self, keys):
+        return self.top(keras.layers.Flatten()(self.embedding(keys)))
+
+
+sok.Init(global_batch_size=64)
+for run_eagerly in (False, True):
+    layer = sok.All2AllDenseEmbedding(1 << 20, 4, 3, 1)
+    model, num_keys = Untold(layer), []
+    model.compile("sgd", "mse", run_eagerly=run_eagerly)
+    for run in (
+        lambda: model.evaluate(KEYS, LABELS, verbose=0),
+        lambda: model.fit(KEYS, LABELS, verbose=0),
+        lambda: model.predict(KEYS + 100, verbose=0),
+        lambda: model(KEYS + 200),
+        lambda: layer(KEYS + 300),
+    ):
+        run()
+        num_keys.append(int(layer.embedding_variable.num_keys()))
+    print(num_keys)
+"""
 
 EMBEDDINGS = """
 from distributed_embeddings.python.layers.embedding import ConcatOneHotEmbedding, Embedding
@@ -172,6 +198,11 @@ def test_models_train_as_those_of_keras_2():
 
 def test_pooled_bags(tmp_path):
     assert run(tmp_path, POOLED)[-2:] == ["12.0 True", "ones"]
+
+
+def test_a_model_that_does_not_take_training(tmp_path):
+    """A layer called by itself inserts keys, as in Keras 2."""
+    assert run(tmp_path, EVALUATIONS)[-2:] == ["[0, 48, 48, 48, 96]"] * 2
 
 
 def test_layers_of_distributed_embeddings(tmp_path):

@@ -216,9 +216,7 @@ def keras_model():
     layer = sok.All2AllDenseEmbedding(
         10, 2, 1, 1, use_hashtable=False, embedding_initializer="ones"
     )
-    model = keras.Sequential(
-        [keras.Input([1], dtype=tf.int64), layer, keras.layers.Flatten()]
-    )
+    model = keras.Sequential([keras.Input([1], dtype=tf.int64), layer, keras.layers.Flatten()])
     model.compile(keras.optimizers.legacy.Adagrad(0.5), "mse")
     return model
 

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras_3
+from sok_compat.runtime.tf_versions import is_evaluated_by_model, keras_3
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
@@ -61,6 +61,13 @@ class EmbeddingLayer(keras.layers.Layer):
         if keras_3 is not None:
             self.supports_jit = False  # XLA does not know tables
             self.rows = TableVariable(self.var)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls `call`; Keras 2 tells the layers of any model whether it trains, Keras 3 only those
+        of one whose `call` takes `training`."""
+        if keras_3 is not None and is_evaluated_by_model():
+            kwargs.setdefault("training", False)
+        return super().__call__(*args, **kwargs)
 
     def set_handle(self, make_handle: Callable[..., Any], **settings: Any) -> None:
         """Makes `emb_layer`, the handle by which lookups know this layer; once, in `__init__`."""
