@@ -69,6 +69,8 @@ class Bundle {
   /// at most `most` at a time.
   using Use = std::function<void(int64_t first, int64_t count, const char* data)>;
   void ForEachPart(const std::string& name, int64_t most, const Use& use);
+  /// The same of one piece.
+  void ForEachPartOf(const Piece& piece, int64_t most, const Use& use) const;
 
   /// Reads a piece, and throws if it is corrupt. Returns false for variants, which have no
   /// checksums.
@@ -83,7 +85,6 @@ class Bundle {
   Extents CheckedSlice(const std::string& name, const BundleEntry& whole,
                        const Extents& slice) const;
   std::vector<std::string> StringsIn(const Piece& piece) const;
-  void ForEachPartOf(const Piece& piece, int64_t most, const Use& use) const;
   template <typename... Parts>
   [[noreturn]] void ThrowDamaged(const Parts&... how) const;
 

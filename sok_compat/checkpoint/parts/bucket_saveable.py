@@ -49,12 +49,11 @@ class BucketSaveable(StreamedTable):
         self, table: Table, name: str, slot_names: Sequence[str | None] | None = None
     ) -> None:
         """As RowsSaveable; a slot whose name is None may be missing from a restored checkpoint."""
-        self._slots = list(table.slots)
-        given = slot_names or [None] * len(self._slots)
-        slot_names = [x or slot.op.name for x, slot in zip(given, self._slots)]
+        super().__init__(table, name, table.slots)
+        given = slot_names or [None] * len(self.slots)
+        slot_names = [x or slot.op.name for x, slot in zip(given, self.slots)]
         self._plane_names = [_around_part(table, name, x) for x in (name, *slot_names)]
         self._slot_is_required = [x is not None for x in given]
-        super().__init__(table, name)
 
     def description(self) -> str:
         """See the base class."""
@@ -70,7 +69,7 @@ class BucketSaveable(StreamedTable):
             collectives,
             table_name=self.name,
             titles=[f"{head}{self._part_of_rank()}{tail}" for head, tail in self._plane_names],
-            slot_names=[slot.op.name for slot in self._slots],
+            slot_names=[slot.op.name for slot in self.slots],
             num_buckets=NUM_BUCKETS,
             saves_waiting_keys=SAVE_FILTERED_KEYS.value(),
             Tkey=table.key_dtype_of_ids,
@@ -81,10 +80,6 @@ class BucketSaveable(StreamedTable):
         if ranks.size == 1:
             return part.suffix if part else ""
         return TablePart((part.index if part else 0) * ranks.size + ranks.rank, 0).suffix
-
-    def _planes(self):
-        """See the base class."""
-        return [self.table, *self._slots]
 
     def check(
         self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
@@ -97,7 +92,7 @@ class BucketSaveable(StreamedTable):
                 path,
                 reads,
                 collectives,
-                **_what_to_read(table, self._plane_names, self._slots, self._slot_is_required),
+                **_what_to_read(table, self._plane_names, self.slots, self._slot_is_required),
             )
 
     def restore(
@@ -114,7 +109,7 @@ class BucketSaveable(StreamedTable):
                 table,
                 self.path,
                 self._plane_names,
-                self._slots,
+                self.slots,
                 self._slot_is_required,
                 collectives,
             )

@@ -49,12 +49,11 @@ class RowsSaveable(StreamedTable):
             one row for each of the table's.
           slots: its slots; table.slots if None.
         """
-        self._slots = list(table.slots if slots is None else slots)
+        super().__init__(table, name, table.slots if slots is None else slots)
         self._variables = [variable for _, variable in variables]
-        given = slot_names or [None] * len(self._slots)
-        slot_names = [x or slot.op.name for x, slot in zip(given, self._slots)]
+        given = slot_names or [None] * len(self.slots)
+        slot_names = [x or slot.op.name for x, slot in zip(given, self.slots)]
         self._titles = [f"{name}/rows", *slot_names, *(title for title, _ in variables)]
-        super().__init__(table, name)
 
     def description(self) -> str:
         """See the base class."""
@@ -69,13 +68,9 @@ class RowsSaveable(StreamedTable):
             collectives,
             table_name=self.name,
             titles=self._titles,
-            slot_names=[slot.plane_name for slot in self._slots],
+            slot_names=[slot.plane_name for slot in self.slots],
             Tkey=tf.int64,
         )
-
-    def _planes(self):
-        """See the base class."""
-        return [self.table, *self._slots]
 
     def check(
         self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
@@ -91,7 +86,7 @@ class RowsSaveable(StreamedTable):
         return {
             "table_name": self.name,
             "titles": self._titles,
-            "slot_names": [slot.plane_name for slot in self._slots],
+            "slot_names": [slot.plane_name for slot in self.slots],
             "widths": [variable.shape[1] for variable in self._variables],
             "Tkey": self.table.key_dtype,
         }

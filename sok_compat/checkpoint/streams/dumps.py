@@ -50,18 +50,17 @@ class DumpedTable(StreamedTable):
           num_keys: the keys are 0 to num_keys - 1, and files hold all of them; None: any keys.
         """
         slots, others = slots or {}, other_optimizers or {}
-        self._slots = list(slots.values())
         self._key_dtype = tf.dtypes.as_dtype(key_dtype)
         self._attributes = {
             "format": file_format,
             "table_name": name,
-            "slot_names": [slot.plane_name for slot in self._slots],
+            "slot_names": [slot.plane_name for slot in slots.values()],
             "optimizers": [optimizer for optimizer, _ in slots],
             "slots": [slot for _, slot in slots],
             "other_optimizers": [others.get(optimizer, "") for optimizer, _ in slots],
             "num_keys": -1 if num_keys is None else num_keys,
         }
-        super().__init__(table, name)
+        super().__init__(table, name, slots.values())
 
     def description(self) -> str:
         """See the base class."""
@@ -69,7 +68,7 @@ class DumpedTable(StreamedTable):
 
     def num_bytes(self) -> tf.Tensor:
         """About how many bytes its files have of this rank, a scalar int64 tensor."""
-        width = self.table.dim + sum(slot.width for slot in self._slots)
+        width = self.table.dim + sum(slot.width for slot in self.slots)
         return bytes_of_rows(self.table, self._key_dtype.size + 4 * width)
 
     def dump(self, dump: tf.Tensor, folder: tf.Tensor, collectives: list[tf.Tensor]) -> Any:
@@ -82,10 +81,6 @@ class DumpedTable(StreamedTable):
             Tkey=self._key_dtype,
             **self._attributes,
         )
-
-    def _planes(self):
-        """See the base class."""
-        return [self.table, *self._slots]
 
     def check(self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]) -> Any:
         """See the base class; `path` is the folder."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -18,6 +18,7 @@ from sok_compat.runtime.tf_versions import BaseSaverBuilder
 
 if TYPE_CHECKING:
     from sok_compat.ranks.identity import Ranks
+    from sok_compat.tables.slot_variable import SlotVariable
     from sok_compat.tables.table import Table
 
 
@@ -25,11 +26,12 @@ class StreamedTable(SelfReadingSaveable):
     """A table in a saver. Ops move its contents between table and files, without a tensor.
 
     table: the Table.
+    slots: its SlotVariables that the files have.
     """
 
-    def __init__(self, table: Table, name: str) -> None:
+    def __init__(self, table: Table, name: str, slots: Iterable[SlotVariable] = ()) -> None:
         """Creates no ops; `name` is the table's in the checkpoint."""
-        self.table = table
+        self.table, self.slots = table, list(slots)
         spec = BaseSaverBuilder.SaveSpec(_no_tensor, "", name, tf.float32, table.device)
         super().__init__(table.handle, [spec], name)
 
@@ -54,7 +56,7 @@ class StreamedTable(SelfReadingSaveable):
 
     def _planes(self):
         """The tables and slots that a restore fills."""
-        raise NotImplementedError
+        return [self.table, *self.slots]
 
     def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
         """Returns the op that adds this rank's contents of the table.

@@ -7,6 +7,7 @@
 #include "ops/formats/files/checkpoint_progress.h"
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/file_errors.h"
+#include "ops/tf/base/tf_file_system.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 #include "tensorflow/core/framework/tensor_slice.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
@@ -19,7 +20,7 @@ namespace {
 
 namespace tf = tensorflow;
 
-constexpr int64_t kBytesToSync = 16 << 20;
+constexpr size_t kBytesToSync = 16 << 20;
 
 /// Uses TensorFlow's own writer, which supports all dtypes.
 void WriteTensors(tf::Env* env, const std::string& prefix,
@@ -46,15 +47,33 @@ void WriteTensors(tf::Env* env, const std::string& prefix,
 
 }  // namespace
 
-ShardWriter::ShardWriter(tf::Env* env, const std::string& prefix,
-                         const std::vector<TensorToSave>& tensors)
+PartFiles::PartFiles(tf::Env* env, const std::string& prefix, bool appends)
     : env_(env), prefix_(prefix), data_path_(tf::DataFilename(prefix, 0, 1)) {
-  WriteTensors(env_, prefix_, tensors);
-  entries_ = ReadIndex(prefix_);
-  uint64_t num_bytes = 0;
-  ThrowOfFile(env_->GetFileSize(data_path_, &num_bytes), data_path_);
-  num_bytes_ = static_cast<int64_t>(num_bytes);
-  ThrowOfFile(env_->NewAppendableFile(data_path_, &data_), data_path_);
+  ThrowOfFile(appends ? env->NewAppendableFile(data_path_, &data_)
+                      : env->NewWritableFile(data_path_, &data_),
+              data_path_);
+}
+
+void PartFiles::Append(const char* data, size_t num_bytes) {
+  ThrowOfFile(data_->Append(absl::string_view(data, num_bytes)), data_path_);
+  bytes_not_synced_ += num_bytes;
+  if (bytes_not_synced_ < kBytesToSync || !IsLocalPath(data_path_)) return;
+  BeginSync(data_path_);  // starts the disk before the last byte is written
+  bytes_not_synced_ = 0;
+}
+
+void PartFiles::Finish(const BundleEntries& entries) {
+  ThrowOfFile(data_->Close(), data_path_);
+  SyncToDisk(data_path_);
+  WriteIndex(env_, prefix_, entries, /*num_shards=*/1);
+}
+
+ShardWriter::ShardWriter(tf::Env* env, const std::string& prefix,
+                         const std::vector<TensorToSave>& tensors) {
+  WriteTensors(env, prefix, tensors);
+  entries_ = ReadIndex(prefix);
+  num_bytes_ = TfFileSystem().Size(tf::DataFilename(prefix, 0, 1));
+  files_.emplace(env, prefix, /*appends=*/true);
 }
 
 ShardWriter::ShardWriter() = default;
@@ -110,19 +129,14 @@ char* ShardWriter::Buffer(size_t num_bytes) {
 void ShardWriter::AppendBuffer(size_t num_bytes) { async_writer_->Put(num_bytes); }
 
 void ShardWriter::Write(const char* data, size_t num_bytes) {
-  if (data_ == nullptr) {
+  if (files_)
+    files_->Append(data, num_bytes);
+  else
     sink_(data, num_bytes);
-  } else {
-    ThrowOfFile(data_->Append(absl::string_view(data, num_bytes)), data_path_);
-  }
   sum_ = tf::crc32c::Extend(sum_, data, num_bytes);
   bytes_to_come_ -= static_cast<int64_t>(num_bytes);
   num_bytes_ += static_cast<int64_t>(num_bytes);
   NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
-  bytes_not_synced_ += static_cast<int64_t>(num_bytes);
-  if (data_ == nullptr || bytes_not_synced_ < kBytesToSync || !IsLocalPath(data_path_)) return;
-  BeginSync(data_path_);  // starts the disk before the last byte is written
-  bytes_not_synced_ = 0;
 }
 
 void ShardWriter::End() {
@@ -142,28 +156,8 @@ void ShardWriter::AddEntry(const std::string& name, const tf::BundleEntryProto& 
 }
 
 int64_t ShardWriter::Finish() {
-  if (data_ == nullptr) return num_bytes_;
-  ThrowOfFile(data_->Close(), data_path_);
-  data_.reset();
-  SyncToDisk(data_path_);
-  WriteIndex(env_, prefix_, entries_, /*num_shards=*/1);
+  if (files_) files_->Finish(entries_);
   return num_bytes_;
-}
-
-ReceivedPart::ReceivedPart(tf::Env* env, const std::string& prefix)
-    : env_(env), prefix_(prefix), data_path_(tf::DataFilename(prefix, 0, 1)) {
-  ThrowOfFile(env_->NewWritableFile(data_path_, &data_), data_path_);
-}
-
-void ReceivedPart::Append(const char* data, size_t num_bytes) {
-  ThrowOfFile(data_->Append(absl::string_view(data, num_bytes)), data_path_);
-  if (IsLocalPath(data_path_)) BeginSync(data_path_);
-}
-
-void ReceivedPart::Finish(const BundleEntries& entries) {
-  ThrowOfFile(data_->Close(), data_path_);
-  SyncToDisk(data_path_);
-  WriteIndex(env_, prefix_, entries, /*num_shards=*/1);
 }
 
 }  // namespace sok

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,23 @@ struct TensorToSave {
   std::string name;
   std::string slice;
   tensorflow::Tensor value;
+};
+
+/// The files of a part: <prefix>.data-00000-of-00001 and, at last, <prefix>.index.
+class PartFiles {
+ public:
+  /// `appends`: the data file exists.
+  PartFiles(tensorflow::Env* env, const std::string& prefix, bool appends = false);
+
+  void Append(const char* data, size_t num_bytes);
+  /// Writes the index. The data is on the disk afterwards.
+  void Finish(const BundleEntries& entries);
+
+ private:
+  tensorflow::Env* const env_;
+  const std::string prefix_, data_path_;
+  std::unique_ptr<tensorflow::WritableFile> data_;
+  size_t bytes_not_synced_ = 0;
 };
 
 /// Writes a bundle, <prefix>.index and <prefix>.data-00000-of-00001, to be merged with others.
@@ -68,11 +86,9 @@ class ShardWriter {
   void Write(const char* data, size_t num_bytes);
   void AddEntry(const std::string& name, const tensorflow::BundleEntryProto& entry);
 
-  tensorflow::Env* const env_ = nullptr;
-  const std::string prefix_, data_path_;
-  std::unique_ptr<tensorflow::WritableFile> data_;  // nullptr if there is a sink
+  std::optional<PartFiles> files_;  // nullopt if there is a sink
   Sink sink_;
-  int64_t num_bytes_ = 0, bytes_not_synced_ = 0;
+  int64_t num_bytes_ = 0;
   BundleEntries entries_;
 
   // The tensor being written.
@@ -82,21 +98,6 @@ class ShardWriter {
   uint32_t sum_ = 0;
 
   std::unique_ptr<AsyncWriter> async_writer_;  // calls Write; must be destroyed first
-};
-
-/// The files of a part from another rank's ShardWriter, which has none.
-class ReceivedPart {
- public:
-  ReceivedPart(tensorflow::Env* env, const std::string& prefix);
-
-  void Append(const char* data, size_t num_bytes);
-  /// Writes the index. The data is on the disk afterwards.
-  void Finish(const BundleEntries& entries);
-
- private:
-  tensorflow::Env* const env_;
-  const std::string prefix_, data_path_;
-  std::unique_ptr<tensorflow::WritableFile> data_;
 };
 
 }  // namespace sok

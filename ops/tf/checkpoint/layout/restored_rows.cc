@@ -12,20 +12,15 @@ namespace tf = tensorflow;
 
 namespace {
 
+constexpr int64_t kKeysAtOnce = 1 << 20;
+
 int64_t NumOwnedIn(const Bundle& saved, const Bundle::Piece& piece, const Placement& placement) {
-  constexpr int64_t kKeysAtOnce = 1 << 20;
-  const PieceReader reader(saved, piece);
-  PieceSum sum(saved, piece);
-  std::vector<int64_t> keys(static_cast<size_t>(std::min(kKeysAtOnce, piece.count)));
-  char* data = reinterpret_cast<char*>(keys.data());
   int64_t num_owned = 0;
-  for (int64_t first = 0; first < piece.count; first += kKeysAtOnce) {
-    const int64_t count = std::min(kKeysAtOnce, piece.count - first);
-    reader.Read(first, count, data);
-    sum.Add(first, count, data);
-    num_owned += std::count_if(keys.begin(), keys.begin() + count,
-                               [&](int64_t key) { return placement.IsOwned(key); });
-  }
+  saved.ForEachPartOf(piece, kKeysAtOnce, [&](int64_t, int64_t count, const char* data) {
+    const auto* keys = reinterpret_cast<const int64_t*>(data);
+    num_owned +=
+        std::count_if(keys, keys + count, [&](int64_t key) { return placement.IsOwned(key); });
+  });
   return num_owned;
 }
 

@@ -136,8 +136,7 @@ class BeginCheckpointOp : public CommunicatingOp {
       tensors.push_back({CheckpointInSeries::kTensor, "", TensorOf(checkpoint->series->Texts())});
     checkpoint->writer = std::make_unique<ShardWriter>(ctx->env(), files.PartOf(rank_), tensors);
     for (int64_t rank = 1; on_rank_0_ && rank < num_ranks_; ++rank)
-      checkpoint->received.push_back(
-          std::make_unique<ReceivedPart>(ctx->env(), files.PartOf(rank)));
+      checkpoint->received.push_back(std::make_unique<PartFiles>(ctx->env(), files.PartOf(rank)));
   }
 
   static void CheckSamePrefix(const std::vector<std::string>& ids) {
