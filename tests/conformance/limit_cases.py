@@ -82,7 +82,7 @@ EVICTED = {
         call("insert_absent", [10, 9, 11], [-1, 1, -1], [[5, 5], [6, 6]]),
         call("contents", gives=[[9, 10, 11], [[1.5, 1.5], [5, 5], [6, 6]], [[0.5]] * 3]),
         call("insert_absent", [12, 9], [-1, 1], [[1, 1], [2, 2]],
-             fails=Fails(INVALID, r"rows of shape \[2,2\], expected \[1,2\]")),
+             fails=Fails(INVALID, r"rows of shape \[2,2\], expected \[1, 2\]")),
     ),
     "which lookups use keys": Script(
         LIMITED,

@@ -23,11 +23,10 @@ void CheckInitialRows(const TableOptions& options, const tf::Tensor& keys,
 }
 
 void CheckAbsentRows(const TableOptions& options, int64_t num_absent, const tf::Tensor& rows) {
-  const tf::TensorShape expected({num_absent, options.dim});
-  if (rows.shape() == expected) return;
+  if (rows.shape() == tf::TensorShape({num_absent, options.dim})) return;
   Throw(ErrorCode::kInvalidArgument, "table '", options.name,
-        "': the initializer returned rows of shape ", rows.shape().DebugString(), ", expected ",
-        expected.DebugString());
+        "': the initializer returned rows of shape ", rows.shape().DebugString(), ", expected [",
+        num_absent, ", ", options.dim, "]");
 }
 
 void CheckFirstRows(const TableOptions& options, const tf::Tensor& rows) {
