@@ -206,7 +206,7 @@ def _draw_history(axes: Axes, data: dict[str, Any]) -> None:
 _WORK = {
     "ExchangeKeys": ("exchange keys", "#7e57c2"),
     "ExchangeRows_grad/SokMergeGradients": ("sum gradients", "#fbc02d"),
-    "ExchangeGradients": ("exchange gradients", "#ad1457"),
+    "ExchangeValues": ("exchange gradients", "#ad1457"),
     "SokMergeGradients": ("sum gradients", "#fbc02d"),
     "SokExchangeRows": ("exchange rows", "#5c6bc0"),
     "DistinctKeys": ("distinct keys", "#26a69a"),

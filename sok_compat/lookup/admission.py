@@ -57,9 +57,9 @@ def occurrences(places: tf.Tensor, row_ids: tf.Tensor) -> tf.Tensor:
       row_ids: [number of distinct keys].
 
     Returns:
-      float32 [number of distinct keys].
+      int32 [number of distinct keys].
     """
-    none = tf.constant([], tf.float32)
+    none = tf.constant([], tf.int32)
     return tf.raw_ops.Bincount(arr=places, size=tf.size(row_ids), weights=none)
 
 
@@ -76,7 +76,7 @@ def admit_keys(
       tables: handles of tables that keep a history.
       keys: int64 [n] for each, distinct.
       row_ids: int64 [n] for each, as the lookup found them: -1 for keys without a row.
-      counts: float32 [n] for each.
+      counts: int32 [n] for each.
       absent_rows: for each, the initial rows of keys without a row, or [0, dim] if the op library
         computes them.
 

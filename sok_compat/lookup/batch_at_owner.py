@@ -105,19 +105,18 @@ def number_of_each_rank(number: tf.Tensor, ranks: Ranks, name: str) -> tf.Tensor
     """Gathers one number of each rank, int64 [ranks], in a collective.
 
     Args:
-      number: scalar int64 of this rank, in [0, 2^31).
+      number: scalar int64 of this rank.
       ranks: the Ranks.
       name: of the collective, the same on all ranks.
     """
     collective = begin_collective(name)
     one_each = tf.ones([ranks.size], tf.int64)
     with tf.device("CPU:0"):
-        sent = tf.bitcast(tf.cast(number, tf.int32), tf.float32)  # the exchange copies bytes
-        (received,) = ops.sok_exchange_gradients(
-            gradients=[tf.fill([ranks.size, 1], sent)],
+        (received,) = ops.sok_exchange_values(
+            values=[tf.fill([ranks.size, 1], number)],
             requested_counts=[one_each],
             reply_counts=[one_each],
             collective=collective,
             occurrence=gradient_occurrence(collective),
         )
-        return tf.cast(tf.bitcast(received[:, 0], tf.int32), tf.int64)
+        return received[:, 0]

@@ -87,7 +87,7 @@ def _rows_to_train(
       op: of a lookup.
       given: its arguments.
       row_ids: of the keys, as the lookup found them.
-      counts: float32 [n] for each table, how often keys came, if `must_count`; else [].
+      counts: int32 [n] for each table, how often keys came, if `must_count`; else [].
     """
     if gradient_kind(op) == "reads":
         return row_ids
@@ -134,8 +134,8 @@ def _exchange_rows_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradient
         received = _exchanged(given, [*values, *counts], wire_dtypes)
         received, counts = received[: len(values)], received[len(values) :]
         if counts:
-            counts = _merged_at_owner(counts, given, are_weighted=False)
-            counts = [tf.reshape(count, [-1]) for count in counts]
+            requested = given.requested_splits, given.inverse, given.row_ids
+            counts = [_counted_at_owner(*item) for item in zip(counts, *requested)]
         trained = _rows_to_train(op, given, given.row_ids, counts)
         merged = _merged_at_owner(received, given)
         return gradients_of(op, rows=_slices(op, given, merged, trained))
@@ -146,8 +146,8 @@ def _exchanged(
 ) -> list[tf.Tensor]:
     """Returns what the ranks sent for the replies that this rank sent, [replies, columns]."""
     times = len(values) // len(given.reply_counts)
-    return ops.sok_exchange_gradients(
-        gradients=values,
+    return ops.sok_exchange_values(
+        values=values,
         requested_counts=given.requested_counts * times,
         reply_counts=given.reply_counts * times,
         collective=given.collective,
@@ -162,36 +162,55 @@ def _wire_dtypes(op: tf.Operation) -> list[str]:
     return names or ["float32"] * op.get_attr("N")
 
 
-def _merged_at_owner(
-    received: Sequence[tf.Tensor], given: SimpleNamespace, are_weighted: bool = True
-) -> list[tf.Tensor]:
+def _merged_at_owner(received: Sequence[tf.Tensor], given: SimpleNamespace) -> list[tf.Tensor]:
     no_factors = _none(given.row_ids)
     return ops.sok_merge_gradients(
         gradients=received,
         counted=given.row_ids,
         inverse=given.inverse,
         row_splits=given.requested_splits,
-        weights=given.requested_weights if are_weighted else no_factors,
+        weights=given.requested_weights,
         factors=no_factors,
         combiners=["sum"] * len(given.row_ids),
         rows_may_be_alone=True,
     )
 
 
-@tf.RegisterGradient("SokExchangeGradients")
+def _counted_at_owner(
+    counts: tf.Tensor, splits: tf.Tensor, places: tf.Tensor, row_ids: tf.Tensor
+) -> tf.Tensor:
+    """Returns how often each key came, int32 [keys].
+
+    Args:
+      counts: int32 [sums, 1], how often each requested sum came.
+      splits: int64 [sums + 1], of the rows of each sum; [0] if each is one row.
+      places: int32 [rows]: the index of each one's key.
+      row_ids: [keys].
+    """
+    numbers = tf.range(tf.size(places, tf.int64))
+    sums = tf.searchsorted(splits, numbers, side="right", out_type=tf.int64) - 1
+    of_rows = tf.gather(counts[:, 0], tf.where(tf.size(splits) > 0, sums, numbers))
+    return tf.math.unsorted_segment_sum(of_rows, places, tf.size(row_ids))
+
+
+@tf.RegisterGradient("SokExchangeValues")
 def _exchange_gradients_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     """Second order: returns values to the ranks that sent the gradients."""
-    given = arguments_of(op)
+    given, wire_dtypes = arguments_of(op), _wire_dtypes(op)
+    floats = [i for i, value in enumerate(given.values) if value.dtype.is_floating]
+    returned: list[tf.Tensor | None] = [None] * len(given.values)
     with tf.device(op.outputs[0].device):
-        returned = ops.sok_exchange_gradients(
-            gradients=_as_tensors(gradients),
-            requested_counts=given.reply_counts,
-            reply_counts=given.requested_counts,
+        of_floats = ops.sok_exchange_values(
+            values=_as_tensors([gradients[i] for i in floats]),
+            requested_counts=[given.reply_counts[i] for i in floats],
+            reply_counts=[given.requested_counts[i] for i in floats],
             collective=given.collective,
             occurrence=gradient_occurrence(given.collective),
-            wire_dtypes=_wire_dtypes(op),
+            wire_dtypes=[wire_dtypes[i] for i in floats],
         )
-    return gradients_of(op, gradients=list(returned))
+    for i, gradient in zip(floats, of_floats):
+        returned[i] = gradient
+    return gradients_of(op, values=returned)
 
 
 @tf.RegisterGradient("SokPoolReceivedRows")

@@ -17,7 +17,7 @@ from sok_compat.runtime.op_library import ops
 class InitialRows:
     """The initial rows of some keys. The owner of a key makes its row from its number.
 
-    numbers: integers [number of keys], below 2^31; equal keys have equal numbers, on all ranks.
+    numbers: int32 or int64 [number of keys]; equal keys have equal numbers, on all ranks.
     rows_of: from numbers [n] to rows float32 [n, dim], alike on all ranks.
     """
 
@@ -59,14 +59,13 @@ def received_at_owner(
     replies, counts = requested.replies[place], requested.reply_counts[place]
     sent = initial_rows.at(first_occurrences(tf.reduce_sum(counts), replies))
     collective = begin_collective(f"{table_name} (initial rows)")
-    (received,) = ops.sok_exchange_gradients(  # it copies bytes
-        gradients=[tf.bitcast(tf.cast(sent.numbers, tf.int32), tf.float32)[:, tf.newaxis]],
+    (received,) = ops.sok_exchange_values(
+        values=[sent.numbers[:, tf.newaxis]],
         requested_counts=[requested.requested_counts[place]],
         reply_counts=[counts],
         collective=collective,
         occurrence=gradient_occurrence(collective),
     )
-    numbers = tf.bitcast(received[:, 0], tf.int32)
     num_keys = tf.size(requested.requested_keys[place])
     of_keys = first_occurrences(num_keys, requested.requested_places[place])
-    return InitialRows(tf.gather(numbers, of_keys), initial_rows.rows_of)
+    return InitialRows(tf.gather(received[:, 0], of_keys), initial_rows.rows_of)

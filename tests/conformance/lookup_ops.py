@@ -120,7 +120,7 @@ class LookupOps:
             "tables": self.handle,
             "keys": as_keys(keys),
             "row_ids": as_keys(self.find(keys) if row_ids is None else row_ids),
-            "counts": as_floats(counts),
+            "counts": np.asarray(counts, np.int32),
             **self._absent_rows(absent_rows),
         }
         return Item("sok_admit_keys", lists, {"step": np.int64(step)})

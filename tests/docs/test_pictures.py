@@ -80,7 +80,7 @@ def test_the_page_of_ratios_is_what_its_script_writes():
 @pytest.mark.parametrize("op, expected", [
     ("layer/SokExchangeKeys", "exchange keys"),
     ("layer/SokExchangeRows", "exchange rows"),
-    ("gradients/layer/SokExchangeRows_grad/SokExchangeGradients", "exchange gradients"),
+    ("gradients/layer/SokExchangeRows_grad/SokExchangeValues", "exchange gradients"),
     ("gradients/layer/SokExchangeRows_grad/SokMergeGradients", "sum gradients"),
     ("gradients/layer/SokPoolReceivedRows_grad/SokMergeGradients", "sum gradients"),
     ("layer/SokPoolReceivedRows", "pool rows"),

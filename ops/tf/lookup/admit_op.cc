@@ -20,7 +20,7 @@ REGISTER_OP("SokAdmitKeys")
     .Input("tables: N * resource")
     .Input("keys: N * int64")
     .Input("row_ids: N * int64")
-    .Input("counts: N * float")
+    .Input("counts: N * int32")
     .Input("absent_rows: N * float")
     .Input("step: int64")
     .Attr("N: int >= 1")
@@ -59,7 +59,7 @@ class Arrival {
     }
     row_ids_before_ = call.OnHost(Data<int64_t>(row_ids), num_keys_, &room_of_ids_);
     keys_on_host_ = call.OnHost(Data<int64_t>(keys_), num_keys_, &room_of_keys_);
-    counts_ = call.OnHost(Data<float>(counts), num_keys_, &room_of_counts_);
+    counts_ = call.OnHost(Data<int32_t>(counts), num_keys_, &room_of_counts_);
   }
 
   int64_t num_keys() const { return num_keys_; }
@@ -92,7 +92,7 @@ class Arrival {
     for (const size_t i : admission.waiting) found_[places_[i]] = id--;
   }
 
-  int64_t CountOf(size_t i) const { return static_cast<int64_t>(counts_[i]); }
+  int64_t CountOf(size_t i) const { return counts_[i]; }
 
   void FindRows(Table& table) {
     int64_t* row_ids = Data<int64_t>(rows_to_train_);
@@ -151,10 +151,10 @@ class Arrival {
   const int64_t num_keys_;
   tf::Tensor& rows_to_train_;
   std::vector<int64_t> room_of_ids_, room_of_keys_;
-  std::vector<float> room_of_counts_;
+  std::vector<int32_t> room_of_counts_;
   const int64_t* row_ids_before_;
   const int64_t* keys_on_host_;
-  const float* counts_;
+  const int32_t* counts_;
 
   std::vector<int64_t> found_;  // [num_keys]
   ArrivingKeys arriving_;

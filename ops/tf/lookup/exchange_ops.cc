@@ -87,15 +87,16 @@ REGISTER_OP("SokExchangeRows")
         "as wire_dtypes, float32, bfloat16 or float16 for each item, or all as float32; this "
         "rank's own rows are rounded to it, too. `gradient` as for SokPoolRows.");
 
-REGISTER_OP("SokExchangeGradients")
-    .Input("gradients: N * float")
+REGISTER_OP("SokExchangeValues")
+    .Input("values: T")
     .Input("requested_counts: N * int64")
     .Input("reply_counts: N * int64")
     .Input("collective: variant")
     .Attr("N: int >= 1")
+    .Attr("T: list({float, int32, int64}) >= 1")
     .Attr("occurrence: int = 0")
     .Attr("wire_dtypes: list(string) = []")
-    .Output("received: N * float")  // not stateful: TensorFlow would serialize functions
+    .Output("received: T")  // not stateful: TensorFlow would serialize functions
     .SetShapeFn([](InferenceContext* c) {
       for (int i = 0; i < c->num_outputs(); ++i) {
         c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, c->Dim(c->input(i), 1)));
@@ -103,9 +104,10 @@ REGISTER_OP("SokExchangeGradients")
       return absl::OkStatus();
     })
     .Doc(
-        "Sends the gradient of each reply to the rank that sent it; outputs the gradients of the "
-        "sums requested from this rank [sum of requested_counts, dim]. `occurrence` numbers the "
-        "ops of a lookup; wire_dtypes as for SokExchangeRows.");
+        "Sends the values of each reply, such as its gradient, to the rank that sent it; outputs "
+        "those of the sums requested from this rank [sum of requested_counts, columns]. "
+        "`occurrence` numbers the ops of a lookup; wire_dtypes as for SokExchangeRows: float32 for "
+        "integers, which travel as they are.");
 
 class ExchangeKeysOp : public ExchangeOp {
  public:
@@ -287,10 +289,18 @@ class ExchangeRowsOp : public ExchangeOp {
   std::vector<Element> wire_dtypes_;
 };
 
-class ExchangeGradientsOp : public ExchangeOp {
+class ExchangeValuesOp : public ExchangeOp {
  public:
-  explicit ExchangeGradientsOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {
-    FailOpOnThrow(ctx, [&] { wire_dtypes_ = WireDtypesOf(ctx); });
+  explicit ExchangeValuesOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {
+    FailOpOnThrow(ctx, [&] {
+      wire_dtypes_ = WireDtypesOf(ctx);
+      const auto types = ItemAttributes<tf::DataType>(ctx, "T");
+      for (size_t i = 0; i < types.size(); ++i) {
+        if (types[i] == tf::DT_FLOAT || wire_dtypes_[i] == Element::kFloat32) continue;
+        Throw(ErrorCode::kInvalidArgument, "integers travel as they are: their wire dtype must be ",
+              "float32");
+      }
+    });
   }
 
  protected:
@@ -303,10 +313,10 @@ class ExchangeGradientsOp : public ExchangeOp {
     std::vector<const float*> rows;
     auto tensors = std::make_shared<std::vector<tf::Tensor>>();
     for (int i = 0; i < group.size(); ++i) {
-      const tf::Tensor& gradients = group.Input("gradients", i);
-      layout.CheckNumRows(i, gradients.dim_size(0));
-      rows.push_back(Data<float>(gradients));
-      tensors->push_back(gradients);
+      const tf::Tensor& values = group.Input("values", i);
+      layout.CheckNumRows(i, values.dim_size(0));
+      rows.push_back(static_cast<const float*>(values.data()));
+      tensors->push_back(values);
     }
     SendRows(call, layout, rows, std::move(tensors), request);
   }
@@ -321,18 +331,20 @@ class ExchangeGradientsOp : public ExchangeOp {
       layout.CheckKept(i, sent);
       const RowRun& to = layout.kept_run(i);
       if (to.num_floats == 0) continue;
-      const float* from = Data<float>(group.Input("gradients", i)) + sent.kept_run(i).first_float;
-      std::copy_n(from, to.num_floats,
+      const auto* from = static_cast<const float*>(group.Input("values", i).data());
+      std::copy_n(from + sent.kept_run(i).first_float, to.num_floats,
                   ReceivedRows(ctx, group, layout, dims, "received", i) + to.first_float);
     }
     OutputReceived(ctx, group, layout, dims, result, "received");
   }
 
  private:
+  /// Integers are copied as the floats of their size.
   static std::vector<int64_t> Dims(const Group& group) {
     std::vector<int64_t> dims;
     for (int i = 0; i < group.size(); ++i) {
-      dims.push_back(group.Matrix("gradients", i).dim_size(1));
+      const tf::Tensor& values = group.Matrix("values", i);
+      dims.push_back(values.dim_size(1) * FloatsOf(values.dtype()));
     }
     return dims;
   }
@@ -367,11 +379,11 @@ SOK_REGISTER_KERNEL(Name("SokExchangeRows")
                         .HostMemory("replies")
                         .HostMemory("collective"),
                     ExchangeRowsOp);
-SOK_REGISTER_KERNEL(Name("SokExchangeGradients")
+SOK_REGISTER_KERNEL(Name("SokExchangeValues")
                         .HostMemory("requested_counts")
                         .HostMemory("reply_counts")
                         .HostMemory("collective"),
-                    ExchangeGradientsOp);
+                    ExchangeValuesOp);
 
 }  // namespace
 }  // namespace sok

@@ -76,12 +76,20 @@ void SendRows(OpCall& call, const RowLayout& layout, const std::vector<const flo
   }
 }
 
+int64_t FloatsOf(tf::DataType dtype) {
+  return tf::DataTypeSize(dtype) / static_cast<int64_t>(sizeof(float));
+}
+
 float* ReceivedRows(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
                     const std::vector<int64_t>& dims, const char* list, int item) {
-  tf::Tensor* made = ctx->mutable_output(PlaceOfOutput(ctx, list, item));
-  if (made != nullptr) return Data<float>(*made);
-  return Data<float>(
-      group.Output(list, item, {layout.num_rows(item), dims[static_cast<size_t>(item)]}));
+  const int place = PlaceOfOutput(ctx, list, item);
+  tf::Tensor* made = ctx->mutable_output(place);
+  if (made == nullptr) {
+    const int64_t num_columns =
+        dims[static_cast<size_t>(item)] / FloatsOf(ctx->expected_output_dtype(place));
+    made = &group.Output(list, item, {layout.num_rows(item), num_columns});
+  }
+  return static_cast<float*>(made->data());
 }
 
 void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,

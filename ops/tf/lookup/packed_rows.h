@@ -16,7 +16,10 @@ namespace sok {
 void SendRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
               std::shared_ptr<const void> memory, ExchangeRequest* request);
 
-/// The output `list` of an item, [num_rows, dim]; allocated on the first call.
+/// The number of floats with the size of a number.
+int64_t FloatsOf(tensorflow::DataType dtype);
+
+/// The output `list` of an item, [num_rows, numbers of `dim` floats]; allocated on the first call.
 float* ReceivedRows(tensorflow::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
                     const std::vector<int64_t>& dims, const char* list, int item);
 

@@ -61,7 +61,7 @@ def text_of_input(graph: tf.Graph) -> str:
 
 def trains(graph: tf.Graph) -> bool:
     """Whether the graph has gradients of tables that ranks share."""
-    return any(op.type == "SokExchangeGradients" for op in graph.get_operations())
+    return any(op.type == "SokExchangeValues" for op in graph.get_operations())
 
 
 def warn_of_same_input(texts: list[str]) -> None:

@@ -15,7 +15,7 @@ WORDS = {  # what the other ranks say
     "raises between lookups": [f"exchange {ITEMS}/", f"rank 2 looks up {USERS} in call"],
     "full table": [f"exchange {USERS}/", "rank 2 failed in this step", "is full"],
     "full table in a function": ["rank 2 failed in this step"],
-    "no gradient": ["SokExchangeGradients", "rank 2 is past it", "has ended there without it"],
+    "no gradient": ["SokExchangeValues", "rank 2 is past it", "has ended there without it"],
     "other order": [f"exchange {USERS}/", f"rank 2 looks up {ITEMS} in call"],
     "other function": ["waited", "for rank", "SOK_STALL_TIMEOUT_SECONDS", "waits for"],
     "late": [f"exchange {USERS}/", *STALLED],
