@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import re
+
 MOST_CHARACTERS = 300  # of an error's message, where other ranks or a log repeat it
+
+_OF_EAGER_OPS = re.compile(r"^\{\{function_node [^}]*\}\} | \[Op:\w+\]( name: ?.*)?$")
 
 
 def first_line(error: BaseException, most_characters: int = MOST_CHARACTERS) -> str:
-    """An error's message, without the stack traces that TensorFlow adds when it re-raises."""
+    """An error's message, without what TensorFlow adds: stacks, and names of ops in eager mode."""
     while isinstance(error.__context__, type(error)):
         error = error.__context__
     lines = (getattr(error, "message", None) or str(error)).splitlines()
@@ -17,4 +21,5 @@ def first_line(error: BaseException, most_characters: int = MOST_CHARACTERS) -> 
     if ends and lines[0] == "Graph execution error:":  # of a function, after its own stack
         lines = lines[ends[0] - 1 :]
     said = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
-    return said[0][:most_characters] if said else type(error).__name__
+    line = _OF_EAGER_OPS.sub("", said[0]) if said else type(error).__name__
+    return line[:most_characters]

@@ -53,6 +53,7 @@ def test_the_sentence_stands_before_the_stack():
         (ValueError(), "ValueError"),
         (OSError("x" * 5000), "x" * MOST_CHARACTERS),
         (tf.errors.UnknownError(None, None, "2 root error(s) found.\n  (0) it"), "(0) it"),
+        (ValueError("{{function_node __wrapped__F_device_/job:x}} a {b} [Op:F] name: "), "a {b}"),
     ],
 )
 def test_one_line_of_any_error(error, line):
