@@ -96,6 +96,55 @@ def test_the_step_that_admits_a_key_trains_it(graph, name, times, key_filter):
             np.testing.assert_allclose(read[3:], [0.8, 0.6], rtol=1e-6)
 
 
+@pytest.fixture
+def older_control_flow():
+    """That of scripts for TensorFlow 1."""
+    is_newer = tf1.control_flow_v2_enabled()
+    tf1.disable_control_flow_v2()
+    yield
+    if is_newer:
+        tf1.enable_control_flow_v2()
+
+
+@pytest.mark.parametrize("key_filter", [None, CounterFilter(2)], ids=["all", "filtered"])
+@pytest.mark.parametrize("is_clipped", [False, True])
+def test_a_loop_trains_its_keys_alone(graph, older_control_flow, key_filter, is_clipped):
+    """TensorFlow begins the gradient of a loop with zeros for row 0, which may be another key's."""
+    variable = get_variable(filter_option=key_filter)
+    sevens, ids = tf.constant([7, 7], tf.int64), tf.constant([5, 5], tf.int64)
+    first, found = (tf.nn.embedding_lookup(variable, each) for each in (sevens, ids))
+
+    def looked_up(number, total):
+        rows = tf.nn.embedding_lookup(variable, ids + number)  # keys 5 and 6
+        return number + 1, total + tf.reduce_sum(rows)
+
+    _, loop = tf.while_loop(
+        lambda number, _: number < 2, looked_up, [tf.constant(0, tf.int64), 0.0]
+    )
+    optimizer = stock_optimizers.MomentumOptimizer(0.1, 0.9)
+
+    def step_of(loss):
+        pairs = optimizer.compute_gradients(loss, [variable])
+        clipped = [(tf.clip_by_norm(gradient, 1e9), v) for gradient, v in pairs]
+        return optimizer.apply_gradients(clipped if is_clipped else pairs)
+
+    in_loop = step_of(loop)
+    steps = [step_of(tf.reduce_sum(first)), in_loop, in_loop, step_of(loop + tf.reduce_sum(found))]
+    with initialized_session() as session:
+        seen = []
+        for step in steps:
+            session.run(step)
+            keys, rows, *_ = session.run(variable.export())
+            seen.append({key: round(float(row[0]), 4) for key, row in zip(keys, rows)})
+    # Of key 5: gradients 2, 2 and 4 and so momenta of 2, 3.8 and 7.42.
+    assert seen == [
+        {7: 0.8},
+        {7: 0.8, 5: 0.8, 6: 0.8},
+        {5: 0.42, 6: 0.42, 7: 0.8},
+        {5: -0.322, 6: -0.122, 7: 0.8},
+    ]
+
+
 def test_lookups_of_a_step_admit_together_in_any_order(graph):
     """Counts of all lookups decide; clipping sees all gradients, as in DeepRec."""
     variable = get_variable(filter_option=CounterFilter(4))

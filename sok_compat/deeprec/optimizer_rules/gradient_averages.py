@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import mean_gradients
+from sok_compat.deeprec.optimizer_rules.gradients_of_loops import without_zeros_of_loops
 from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
@@ -58,7 +59,8 @@ class AveragesGradients(_Optimizer):
         """
         var_list = None if var_list is None else _parts_of(tf.nest.flatten(var_list))
         with gradients_of_waiting_keys():
-            computed = super().compute_gradients(loss, var_list, *args, **kwargs)
+            pairs = super().compute_gradients(loss, var_list, *args, **kwargs)
+        computed = [(without_zeros_of_loops(gradient, v), v) for gradient, v in pairs]
         averages = is_collective() and not is_computed_for_wrapper()
         return _averages(computed) if averages else computed
 
@@ -85,10 +87,10 @@ def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[_Gradient]:
     to variables over ranks."""
     values = list(ys) if isinstance(ys, (list, tuple)) else [ys]
     are_losses = all(isinstance(y, tf.Tensor) and y.shape.rank == 0 for y in values)
-    computed = tf.gradients(ys, xs, *args, **kwargs)
+    sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
+    computed = list(map(without_zeros_of_loops, tf.gradients(ys, xs, *args, **kwargs), sources))
     if not is_collective() or not are_losses:
         return computed
-    sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
     pairs = zip(computed, sources)
     return [_averages([pair])[0][0] if isinstance(pair[1], Variable) else pair[0] for pair in pairs]
 
