@@ -63,6 +63,7 @@ WITHIN = {
         ("loading", "objects", "sessions"),
         ("saver",),
     ),
+    "sok_compat/lookup": (("gradients", "prefetching"), (".",)),
     "sok_compat/deeprec": (
         ("namespace", "variables"),
         ("collective",),

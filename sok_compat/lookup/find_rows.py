@@ -80,32 +80,3 @@ class _Group:
             uses_keys=uses_keys and limits,
             **{"insert": False, "keys_are_distinct": False, **attributes},
         )
-
-
-def insert_absent(
-    tables: Sequence[tf.Tensor],
-    keys: Sequence[tf.Tensor],
-    row_ids: Sequence[tf.Tensor],
-    absent_rows: Sequence[tf.Tensor],
-) -> list[tf.Tensor]:
-    """Inserts the keys for which a lookup found no row.
-
-    Args:
-      tables: handles of tables.
-      keys: int64 [n] for each, distinct.
-      row_ids: int64 [n] for each, as the lookup found them: -1 for keys without a row.
-      absent_rows: for each, the initial rows of these keys, or [0, dim] if the op library computes
-        them.
-
-    Returns:
-      Row ids int64 [n] for each.
-    """
-    return ops.sok_insert_absent(
-        tables, keys, row_ids, absent_rows, rows_are_given=are_given(absent_rows)
-    )
-
-
-def are_given(absent_rows: Sequence[tf.Tensor]) -> list[bool]:
-    """Whether rows are given for each table's keys without a row; False: the op library computes
-    them."""
-    return [tf.compat.dimension_value(rows.shape[0]) != 0 for rows in absent_rows]

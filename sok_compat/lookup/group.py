@@ -15,13 +15,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.lookup.branches import note_lookup
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
 from sok_compat.lookup.find_rows import find_rows
+from sok_compat.lookup.gradients.branches import note_lookup
 from sok_compat.lookup.initial_rows import first_occurrences, received_at_owner
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.lookup.new_keys import Insert, NewKeys
-from sok_compat.lookup.prefetch import prefetched_request
+from sok_compat.lookup.prefetching.batches import prefetched_request
 from sok_compat.lookup.sharded_request import ShardedRequest
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.collectives import begin_collective

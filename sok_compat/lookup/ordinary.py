@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-import sok_compat.lookup.group_gradients  # noqa: F401  registers gradients
+import sok_compat.lookup.gradients.of_groups  # noqa: F401  registers gradients
 from sok_compat.lookup.dense_tables import tables_are_dense
 from sok_compat.lookup.pooling import pool_rows
 from sok_compat.runtime.op_library import ops

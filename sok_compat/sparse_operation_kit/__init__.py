@@ -36,7 +36,7 @@ _HOMES = {
     "clip_by_global_norm": "sok_compat.training.clipping",
     "communication_stats": "sok_compat.ranks.identity",
     "export_saved_model": "sok_compat.serving.saved_model",
-    "prefetch_lookups": "sok_compat.lookup.prefetch",
+    "prefetch_lookups": "sok_compat.lookup.prefetching.batches",
     "get_embedding": f"{_FACE}.embeddings.get_embedding_op",
     "split_embedding_variable_from_others": f"{_FACE}.optimizers.utils",
 }

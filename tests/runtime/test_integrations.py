@@ -13,8 +13,8 @@ import pytest
 from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.checkpoint.sessions import restored_sessions as sessions
-from sok_compat.lookup.branches import make_no_zeros_of_tables
-from sok_compat.lookup.recomputed import read_no_tables_to_recompute
+from sok_compat.lookup.gradients.branches import make_no_zeros_of_tables
+from sok_compat.lookup.gradients.recomputed import read_no_tables_to_recompute
 from sok_compat.ranks.global_norm import clip_by_norm_over_ranks
 from sok_compat.ranks.horovod.helpers import adapt_helpers
 from sok_compat.ranks.sentences_first import put_sentences_first

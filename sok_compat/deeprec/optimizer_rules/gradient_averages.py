@@ -19,7 +19,7 @@ from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
-from sok_compat.lookup.admission import (
+from sok_compat.lookup.gradients.admission import (
     count_by_applied,
     counting_by,
     gradients_of_waiting_keys,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from sok_compat.deeprec.variables.key_histories import l2_threshold_of
-from sok_compat.lookup.admission import counted_step
+from sok_compat.lookup.gradients.admission import counted_step
 from sok_compat.ranks.collectives import named_reduction
 from sok_compat.ranks.job import active_job
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.lookup.find_rows import are_given
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import reroute_input
 
@@ -63,6 +62,29 @@ def occurrences(places: tf.Tensor, row_ids: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.Bincount(arr=places, size=tf.size(row_ids), weights=none)
 
 
+def insert_absent(
+    tables: Sequence[tf.Tensor],
+    keys: Sequence[tf.Tensor],
+    row_ids: Sequence[tf.Tensor],
+    absent_rows: Sequence[tf.Tensor],
+) -> list[tf.Tensor]:
+    """Inserts the keys for which a lookup found no row.
+
+    Args:
+      tables: handles of tables.
+      keys: int64 [n] for each, distinct.
+      row_ids: int64 [n] for each, as the lookup found them: -1 for keys without a row.
+      absent_rows: for each, the initial rows of these keys, or [0, dim] if the op library computes
+        them.
+
+    Returns:
+      Row ids int64 [n] for each.
+    """
+    return ops.sok_insert_absent(
+        tables, keys, row_ids, absent_rows, rows_are_given=_are_given(absent_rows)
+    )
+
+
 def admit_keys(
     tables: Sequence[tf.Tensor],
     keys: Sequence[tf.Tensor],
@@ -90,8 +112,14 @@ def admit_keys(
         counts,
         absent_rows,
         _current_step(),
-        rows_are_given=are_given(absent_rows),
+        rows_are_given=_are_given(absent_rows),
     )
+
+
+def _are_given(absent_rows: Sequence[tf.Tensor]) -> list[bool]:
+    """Whether rows are given for each table's keys without a row; False: the op library computes
+    them."""
+    return [tf.compat.dimension_value(rows.shape[0]) != 0 for rows in absent_rows]
 
 
 def places_to_train(rows_to_train: tf.Tensor) -> tf.Tensor:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import tensorflow as tf
 
-from sok_compat.lookup.admission import (
+from sok_compat.lookup.gradients.admission import (
     admission_of,
     admit_keys,
     gradient_kind,
+    insert_absent,
     must_count,
     occurrences,
     places_to_train,
     remember_admission,
 )
-from sok_compat.lookup.find_rows import insert_absent
 from sok_compat.ranks.collectives import gradient_occurrence
 from sok_compat.runtime.op_arguments import arguments_of, gradients_of
 from sok_compat.runtime.op_library import ops

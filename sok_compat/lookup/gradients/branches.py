@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.lookup.group_gradients import dense_shape_of
-from sok_compat.lookup.recomputed import read_no_tables_to_recompute
+from sok_compat.lookup.gradients.of_groups import dense_shape_of
+from sok_compat.lookup.gradients.recomputed import read_no_tables_to_recompute
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import control_flow_ops
 

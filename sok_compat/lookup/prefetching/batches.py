@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.lookup.prefetch_runner import PrefetchRunner
+from sok_compat.lookup.prefetching.runner import PrefetchRunner
 from sok_compat.runtime.op_library import ops
 
 _logger = logging.getLogger("sok_compat")
