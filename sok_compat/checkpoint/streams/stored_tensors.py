@@ -7,7 +7,6 @@ TensorFlow's own reader ends the process if an index is damaged.
 from __future__ import annotations
 
 import contextlib
-import itertools
 
 import tensorflow as tf
 
@@ -23,11 +22,10 @@ def tensors_in(path: str) -> dict[str, tuple[str, tuple[int, ...]]]:
     Raises:
       tf.errors.OpError: it cannot be read, or is damaged (DataLossError).
     """
-    names, dtypes, num_dimensions, sizes = _answer(ops.sok_list_tensors, path)
-    rest = iter(sizes.tolist())
+    as_text = tf.compat.as_text
     return {
-        tf.compat.as_text(name): (tf.compat.as_text(dtype), tuple(itertools.islice(rest, count)))
-        for name, dtype, count in zip(names, dtypes, num_dimensions.tolist())
+        as_text(name): (as_text(dtype), tuple(map(int, shape.split())))
+        for name, dtype, shape in zip(*_answer(ops.sok_list_tensors, path))
     }
 
 

@@ -20,13 +20,10 @@ REGISTER_OP("SokListTensors")
     .Input("prefix: string")
     .Output("names: string")
     .Output("dtypes: string")
-    .Output("num_dimensions: int64")
-    .Output("sizes: int64")
+    .Output("shapes: string")
     .SetIsStateful()
     .SetShapeFn(AllVectors)
-    .Doc(
-        "The tensors of a checkpoint: the names of their dtypes, and their shapes, concatenated in "
-        "`sizes`.");
+    .Doc("The tensors of a checkpoint: the names of their dtypes, and their shapes, as '3 4'.");
 
 REGISTER_OP("SokChainOf")
     .Input("prefix: string")
@@ -48,18 +45,17 @@ class ListTensorsOp : public tf::OpKernel {
     FailOpOnThrow(ctx, [&] {
       Bundle saved(TfFileSystem(), Input(ctx, "prefix").scalar<tf::tstring>()());
       const std::vector<std::string> names = saved.Names();
-      std::vector<tf::tstring> dtypes;
-      std::vector<int64_t> num_dimensions, sizes;
+      std::vector<tf::tstring> dtypes, shapes;
       for (const std::string& name : names) {
         const BundleEntry entry = saved.EntryOf(name);
+        std::string shape;
+        for (const int64_t size : entry.shape) shape += std::to_string(size) + " ";
         dtypes.emplace_back(entry.type().name);
-        num_dimensions.push_back(static_cast<int64_t>(entry.shape.size()));
-        sizes.insert(sizes.end(), entry.shape.begin(), entry.shape.end());
+        shapes.emplace_back(shape);
       }
       OutputVector(ctx, "names", StringsOf(names));
       OutputVector(ctx, "dtypes", dtypes);
-      OutputVector(ctx, "num_dimensions", num_dimensions);
-      OutputVector(ctx, "sizes", sizes);
+      OutputVector(ctx, "shapes", shapes);
     });
   }
 };
@@ -79,8 +75,7 @@ SOK_REGISTER_KERNEL(Name("SokListTensors")
                         .HostMemory("prefix")
                         .HostMemory("names")
                         .HostMemory("dtypes")
-                        .HostMemory("num_dimensions")
-                        .HostMemory("sizes"),
+                        .HostMemory("shapes"),
                     ListTensorsOp);
 SOK_REGISTER_KERNEL(Name("SokChainOf").HostMemory("prefix").HostMemory("prefixes"), ChainOfOp);
 
