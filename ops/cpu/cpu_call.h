@@ -13,7 +13,8 @@ namespace sok {
 
 class CpuCall : public Call {
  public:
-  explicit CpuCall(Executor& executor) : executor_(executor) {}
+  CpuCall(Engine& engine, Executor& executor) : engine_(engine), executor_(executor) {}
+  Engine& engine() const override { return engine_; }
   Executor& executor() override { return executor_; }
   DeviceStream stream() const override { return nullptr; }
 
@@ -25,6 +26,7 @@ class CpuCall : public Call {
     void operator()(void* block) const;
   };
 
+  Engine& engine_;
   Executor& executor_;
   std::vector<std::unique_ptr<void, Free>> blocks_;
 };

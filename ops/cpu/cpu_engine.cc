@@ -111,7 +111,7 @@ class EngineOfHost : public Engine {
     return std::make_shared<CpuPlane>(options);
   }
   std::unique_ptr<Call> MakeCall(Executor& executor, DeviceStream) override {
-    return std::make_unique<CpuCall>(executor);
+    return std::make_unique<CpuCall>(*this, executor);
   }
   bool IsHostMemory() const override { return true; }
 

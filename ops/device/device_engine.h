@@ -49,7 +49,7 @@ class DeviceEngine : public Engine {
     return std::make_shared<DevicePlane<Queue>>(state_, options);
   }
   std::unique_ptr<Call> MakeCall(Executor& executor, DeviceStream stream) override {
-    return std::make_unique<DeviceCall<Queue>>(state_, executor, stream);
+    return std::make_unique<DeviceCall<Queue>>(*this, state_, executor, stream);
   }
   bool IsHostMemory() const override { return false; }
 

@@ -42,13 +42,15 @@ class DeviceTurn {
 template <typename Queue>
 class DeviceCall : public Call {
  public:
-  DeviceCall(std::shared_ptr<DeviceState<Queue>> state, Executor& executor, DeviceStream stream)
-      : state_(std::move(state)), executor_(executor), stream_(stream) {}
+  DeviceCall(Engine& engine, std::shared_ptr<DeviceState<Queue>> state, Executor& executor,
+             DeviceStream stream)
+      : engine_(engine), state_(std::move(state)), executor_(executor), stream_(stream) {}
   ~DeviceCall() override {
     const std::lock_guard<std::mutex> lock(state_->mutex);  // its memory goes back to the queue
     blocks_.clear();
   }
 
+  Engine& engine() const override { return engine_; }
   Executor& executor() override { return executor_; }
   DeviceStream stream() const override { return stream_; }
 
@@ -60,6 +62,7 @@ class DeviceCall : public Call {
   }
 
  private:
+  Engine& engine_;
   const std::shared_ptr<DeviceState<Queue>> state_;
   Executor& executor_;
   const DeviceStream stream_;

@@ -3,11 +3,15 @@
 #ifndef SOK_OPS_ENGINE_CALL_H_
 #define SOK_OPS_ENGINE_CALL_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ops/base/threads/executor.h"
 
 namespace sok {
+
+class Engine;
 
 /// A cudaStream_t on a GPU; nullptr is CUDA's default stream. Ignored on the CPU.
 using DeviceStream = void*;
@@ -17,6 +21,7 @@ class Call {
  public:
   virtual ~Call() = default;
 
+  virtual Engine& engine() const = 0;
   /// Threads for loops on the host.
   virtual Executor& executor() = 0;
   virtual DeviceStream stream() const = 0;
@@ -28,8 +33,41 @@ class Call {
     return static_cast<Value*>(TemporaryBytes(count * static_cast<int64_t>(sizeof(Value))));
   }
 
+  /// Waits if the engine's memory is not the host's.
+  template <typename Value>
+  void CopyToHost(Value* to, const Value* from, int64_t count) {
+    CopyBytesToHost(to, from, count * static_cast<int64_t>(sizeof(Value)));
+  }
+  template <typename Value>
+  void CopyFromHost(Value* to, const Value* from, int64_t count) {
+    CopyBytesFromHost(to, from, count * static_cast<int64_t>(sizeof(Value)));
+  }
+
+  /// `values`, in the engine's memory, for the host to read: the values themselves, or a copy held
+  /// by `room`.
+  template <typename Value>
+  const Value* OnHost(const Value* values, int64_t count, std::vector<Value>* room) {
+    if (IsHostMemory()) return values;
+    room->resize(static_cast<size_t>(count));
+    CopyToHost(room->data(), values, count);
+    return room->data();
+  }
+  /// `values`, on the host, for the engine to read: the values themselves, or a temporary copy.
+  template <typename Value>
+  const Value* OnDevice(const Value* values, int64_t count) {
+    if (IsHostMemory()) return values;
+    Value* copy = Temporary<Value>(count);
+    CopyFromHost(copy, values, count);
+    return copy;
+  }
+
  protected:
   virtual void* TemporaryBytes(int64_t bytes) = 0;
+
+ private:
+  bool IsHostMemory() const;
+  void CopyBytesToHost(void* to, const void* from, int64_t bytes);
+  void CopyBytesFromHost(void* to, const void* from, int64_t bytes);
 };
 
 }  // namespace sok

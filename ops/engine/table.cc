@@ -2,6 +2,7 @@
 #include "ops/engine/table.h"
 
 #include "ops/base/error.h"
+#include "ops/engine/engine.h"
 
 namespace sok {
 
@@ -14,6 +15,15 @@ AppendedKeys Table::Append(Call& call, int64_t num_keys, const int64_t* keys,
   const TableSize before = Size(call);
   FindOrInsert(call, num_keys, keys, /*keys_are_distinct=*/false, nullptr, Planes(), row_ids_room);
   return {before.num_rows, num_keys - (Size(call).num_keys - before.num_keys)};
+}
+
+std::vector<int64_t> Table::FindOnHost(Call& call, int64_t num_keys, const int64_t* keys) {
+  std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
+  int64_t* found =
+      call.engine().IsHostMemory() ? row_ids.data() : call.Temporary<int64_t>(num_keys);
+  Find(call, num_keys, call.OnDevice(keys, num_keys), found);
+  call.CopyToHost(row_ids.data(), found, num_keys);
+  return row_ids;
 }
 
 }  // namespace sok

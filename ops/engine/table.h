@@ -81,6 +81,9 @@ class Table {
                     const int64_t* keys,    // [num_keys], repeats allowed
                     int64_t* row_ids) = 0;  // [num_keys]
 
+  /// As Find, for keys and row ids on the host.
+  std::vector<int64_t> FindOnHost(Call& call, int64_t num_keys, const int64_t* keys);
+
   /// As Find, for threads that must not wait for other calls: returns false, without effect, if it
   /// would have to wait.
   virtual bool TryFind(Call& /*call*/, int64_t /*num_keys*/, const int64_t* /*keys*/,

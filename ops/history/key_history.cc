@@ -45,43 +45,9 @@ KeyHistory::KeyHistory(const HistoryOptions& options)
   for (size_t i = 0; i < kNumKeyNumbers; ++i) numbers_.emplace_back(0, PageSize::kHuge);
 }
 
-Admission KeyHistory::Admit(Executor& executor, int64_t num_rows, ArrivingKeys* arriving) {
-  const size_t num_keys = arriving->keys.size();
-  Admission admission;
-  if (options_.has_filter()) {
-    std::vector<KeySeen> before(num_keys);
-    waiting_->Find(static_cast<int64_t>(num_keys), arriving->keys.data(), before.data());
-    for (size_t i = 0; i < num_keys; ++i) arriving->seen[i].count += before[i].count;
-  }
-  for (size_t i = 0; i < num_keys; ++i) {
-    const bool is_admitted = arriving->seen[i].count >= options_.filter_freq;
-    (is_admitted || !options_.has_filter() ? admission.admitted : admission.waiting).push_back(i);
-  }
-  Reserve(executor, num_rows, static_cast<int64_t>(num_keys));
-  return admission;
-}
-
 void KeyHistory::Reserve(Executor& executor, int64_t num_rows, int64_t num_keys) {
   ReserveRows(num_rows);
   if (options_.has_filter()) waiting_->Reserve(executor, num_keys);
-}
-
-void KeyHistory::Commit(Executor& executor, const ArrivingKeys& arriving,
-                        const Admission& admission, const std::vector<int64_t>& rows_of_admitted) {
-  for (size_t i = 0; i < admission.admitted.size(); ++i) {
-    const size_t place = admission.admitted[i];
-    if (options_.has_filter()) waiting_->Admit(arriving.keys[place], options_.filter_freq);
-    SetRow(rows_of_admitted[i], arriving.seen[place]);
-  }
-  std::vector<int64_t> keys;
-  std::vector<KeySeen> seen;
-  for (const size_t place : admission.waiting) {
-    keys.push_back(arriving.keys[place]);
-    seen.push_back(arriving.seen[place]);
-  }
-  if (!keys.empty()) {
-    waiting_->Put(executor, static_cast<int64_t>(keys.size()), keys.data(), seen.data());
-  }
 }
 
 void KeyHistory::Count(int64_t row_id, int64_t count, int64_t step) {
@@ -127,10 +93,15 @@ void KeyHistory::SetRow(int64_t row_id, const KeySeen& seen) {
   }
 }
 
-std::vector<LastUse> KeyHistory::LeastRecentlyUsed(
-    int64_t count, int64_t before, const std::function<TableEntries()>& export_held) {
+std::vector<LastUse> KeyHistory::LeastRecentlyUsed(Call& call, Table& table, int64_t count,
+                                                   int64_t before) {
   const auto last_use = [this](int64_t row_id) { return OfRow(row_id).step; };
-  return use_order_.First(count, before, last_use, export_held);
+  std::vector<int64_t> room_of_keys, room_of_ids;
+  return use_order_.First(count, before, last_use, [&]() -> TableEntries {
+    const TableEntries held = table.Export(call);
+    return {held.count, call.OnHost(held.keys, held.count, &room_of_keys),
+            call.OnHost(held.row_ids, held.count, &room_of_ids)};
+  });
 }
 
 void KeyHistory::CoverRow(int64_t row_id) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -37,18 +36,6 @@ struct HistoryOptions {
 /// eviction.
 void CheckHistoryOptions(const HistoryOptions& options);
 
-/// The distinct keys of one step that have no row.
-struct ArrivingKeys {
-  std::vector<int64_t> keys;
-  std::vector<KeySeen> seen;  // including this step
-};
-
-/// Which keys get a row now: positions in ArrivingKeys, ascending.
-struct Admission {
-  std::vector<size_t> admitted;
-  std::vector<size_t> waiting;
-};
-
 /// All calls need `mutex`.
 class KeyHistory {
  public:
@@ -56,13 +43,6 @@ class KeyHistory {
 
   const HistoryOptions& options() const { return options_; }
   FairSharedMutex& mutex() { return mutex_; }
-
-  /// Adds the earlier counts of the keys to `arriving`, and decides. Allocates for the rows below
-  /// `num_rows`, so that Commit cannot fail. Throws kOutOfMemory without effect.
-  Admission Admit(Executor& executor, int64_t num_rows, ArrivingKeys* arriving);
-  /// Records the rows of the admitted keys.
-  void Commit(Executor& executor, const ArrivingKeys& arriving, const Admission& admission,
-              const std::vector<int64_t>& rows_of_admitted);
 
   /// Allocates for rows below `num_rows` and, with a filter, for counts of `num_keys` more keys.
   /// Throws kOutOfMemory without effect.
@@ -80,10 +60,8 @@ class KeyHistory {
   void SetGone(int64_t row_id) { SetRow(row_id, {0, kGone}); }
 
   /// With a limit of keys: up to `count` keys last used before the moment `before`, ascending by
-  /// last use, then by key. They are all that the table holds if they are fewer. `export_held`: the
-  /// table's contents, on the host.
-  std::vector<LastUse> LeastRecentlyUsed(int64_t count, int64_t before,
-                                         const std::function<TableEntries()>& export_held);
+  /// last use, then by key. They are all that the table holds if they are fewer.
+  std::vector<LastUse> LeastRecentlyUsed(Call& call, Table& table, int64_t count, int64_t before);
   /// Called after rows were given an earlier step.
   void ForgetOrder() { use_order_ = {}; }
 

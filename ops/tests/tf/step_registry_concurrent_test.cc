@@ -75,53 +75,49 @@ SOK_TEST(AStepThatIsHeldHasNotEnded) {
   registry.Open();
 }
 
-SOK_TEST(RowsOfEvictedKeysWaitForStepsThatUsedTheTable) {
+SOK_TEST(StepsThatUsedATableHoldRowsEvictedSince) {
   StepRegistry registry;
   const char table = 0, other_table = 0;
-  EvictedRows rows;
+  int64_t first = 0, second = 0;
   {
     Run before(registry), elsewhere(registry);
     registry.Use(before.step, &table);
     registry.Use(elsewhere.step, &other_table);
-    rows.Add(registry, 3);
+    first = registry.Now();
     Run after(registry);
     registry.Use(after.step, &table);
     registry.Use(elsewhere.step, &table);
-    rows.Add(registry, 2);
-    CHECK_EQ(rows.NumReturnable(registry, &table), 0);
+    second = registry.Now();
+    CHECK_TRUE(registry.IsInUse(&table, first));
     registry.Forget(&before);
     before.is_forgotten = true;
-    CHECK_EQ(rows.NumReturnable(registry, &table), 3);
-    rows.Returned(3);
-    CHECK_EQ(rows.NumReturnable(registry, &table), 0);
+    CHECK_TRUE(!registry.IsInUse(&table, first));
+    CHECK_TRUE(registry.IsInUse(&table, second));
   }
-  CHECK_EQ(rows.NumReturnable(registry, &table), 2);
+  CHECK_TRUE(!registry.IsInUse(&table, second));
   registry.Use(StepRegistry::kUnseen, &table);
-  CHECK_EQ(rows.NumReturnable(registry, &table), 2);
-  rows.Add(registry, 4);
-  CHECK_EQ(rows.NumReturnable(registry, &table), 2);
+  CHECK_TRUE(!registry.IsInUse(&table, second));
+  CHECK_TRUE(registry.IsInUse(&table, registry.Now()));
 }
 
-SOK_TEST(RowsOfEvictedKeysWaitForTensorsThatKeepThem) {
+SOK_TEST(TensorsThatKeepRowsHoldThoseEvictedSince) {
   StepRegistry registry;
   const char table = 0, other_table = 0;
-  EvictedRows rows;
   const int64_t found = registry.Now();
-  rows.Add(registry, 3);
+  const int64_t first = registry.Now();
   const int64_t kept = registry.KeepRows(&table, found);
   const int64_t kept_later = registry.KeepRows(&table, registry.Now());
   registry.KeepRows(&other_table, found);
-  CHECK_EQ(rows.NumReturnable(registry, &table), 0);
+  CHECK_TRUE(registry.IsInUse(&table, first));
   Run saving(registry);
   registry.Close(saving.step);
   CHECK_TRUE(registry.EndCut(kAtOnce));  // they are no running steps
   registry.Open();
   registry.Release(kept);
-  CHECK_EQ(rows.NumReturnable(registry, &table), 3);
-  rows.Add(registry, 2);
-  CHECK_EQ(rows.NumReturnable(registry, &table), 3);
+  CHECK_TRUE(!registry.IsInUse(&table, first));
+  CHECK_TRUE(registry.IsInUse(&table, registry.Now()));
   registry.Release(kept_later);
-  CHECK_EQ(rows.NumReturnable(registry, &table), 5);
+  CHECK_TRUE(!registry.IsInUse(&table, registry.Now()));
 }
 
 SOK_TEST(MomentsAreNanosecondsThatAscend) {

@@ -4,7 +4,6 @@
 #define SOK_OPS_TF_BASE_ENGINE_OF_OP_H_
 
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "ops/engine/engine.h"
@@ -29,39 +28,9 @@ class OpCall : public Call {
   OpCall(tensorflow::OpKernelContext* ctx, Executor& executor);
   OpCall(const OpCall&) = delete;
 
-  Engine& engine() const { return engine_; }
+  Engine& engine() const override { return engine_; }
   Executor& executor() override { return executor_; }
   DeviceStream stream() const override { return stream_; }
-
-  /// Waits if the engine's memory is not the host's.
-  template <typename T>
-  void CopyToHost(T* to, const T* from, int64_t count) {
-    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
-    if (bytes > 0 && to != from) engine_.CopyToHost(*this, to, from, bytes);
-  }
-  template <typename T>
-  void CopyFromHost(T* to, const T* from, int64_t count) {
-    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
-    if (bytes > 0 && to != from) engine_.CopyFromHost(*this, to, from, bytes);
-  }
-
-  /// `values`, in the engine's memory, for the host to read: the values themselves, or a copy held
-  /// by `room`.
-  template <typename T>
-  const T* OnHost(const T* values, int64_t count, std::vector<T>* room) {
-    if (engine_.IsHostMemory()) return values;
-    room->resize(static_cast<size_t>(count));
-    CopyToHost(room->data(), values, count);
-    return room->data();
-  }
-  /// `values`, on the host, for the engine to read: the values themselves, or a temporary copy.
-  template <typename T>
-  const T* OnDevice(const T* values, int64_t count) {
-    if (engine_.IsHostMemory()) return values;
-    T* copy = Temporary<T>(count);
-    CopyFromHost(copy, values, count);
-    return copy;
-  }
 
  protected:
   void* TemporaryBytes(int64_t bytes) override;

@@ -13,7 +13,6 @@
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/ranks/collective_handle.h"
 #include "ops/tf/tables/absent_rows.h"
-#include "ops/tf/tables/table_history.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -196,28 +195,28 @@ class FindRowsOp : public tf::AsyncOpKernel {
       const auto resource = LookupTable(ctx, group.Handle("tables", i));
       if (seen.insert(resource.get()).second) return;
       const tf::Tensor& keys = group.Input("keys", i);
-      NoteUses(ctx, call, resource.get(), keys.NumElements(), Data<int64_t>(keys));
+      resource->Find(call, resource->ArrivalOf(ctx, Arrival::Purpose::kUse, keys),
+                     call.Temporary<int64_t>(keys.NumElements()));
     });
   }
 
   void Find(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i,
             tf::Tensor& output) const {
-    const tf::Tensor& keys = group.Input("keys", i);
-    const int64_t num_keys = keys.NumElements();
-    auto* row_ids = Data<int64_t>(output);
+    using Purpose = Arrival::Purpose;
     const auto resource = LookupTable(ctx, group.Handle("tables", i));
-    const int64_t began = resource->NoteStep(ctx);
+    const Purpose purpose = insert_      ? Purpose::kInsert
+                            : uses_keys_ ? Purpose::kUse
+                                         : Purpose::kFind;
+    Arrival arrival = resource->ArrivalOf(ctx, purpose, group.Input("keys", i));
+    arrival.keys_are_distinct = keys_are_distinct_;
+    auto* row_ids = Data<int64_t>(output);
     if (insert_) {
-      resource->WithRoom(call, num_keys, [&](const TableView& view) {
-        FindOrInsertUsed(ctx, call, resource.get(), view, num_keys, Data<int64_t>(keys),
-                         keys_are_distinct_, nullptr, row_ids);
-      });
-    } else if (uses_keys_) {
-      FindUsed(ctx, call, resource.get(), num_keys, Data<int64_t>(keys), row_ids);
+      resource->WithRoom(call, arrival.num_keys,
+                         [&](const TableView& view) { view.Arrive(call, arrival, row_ids); });
     } else {
-      resource->Find(ctx, call, num_keys, Data<int64_t>(keys), row_ids);
+      resource->Find(call, arrival, row_ids);
     }
-    output = resource->KeepRows(output, began);
+    output = resource->KeepRows(output, arrival.since);
   }
 
   const bool insert_;
@@ -252,54 +251,55 @@ class InsertAbsentOp : public tf::OpKernel {
     }
     tf::Tensor& output = group.Output("row_ids", i, keys.shape());
     const auto table = LookupTable(ctx, group.Handle("tables", i));
-    const int64_t began = table->NoteStep(ctx);
+    Arrival arrival = table->ArrivalOf(ctx, Arrival::Purpose::kInsert, keys);
+    arrival.keys_are_distinct = true;
     const bool are_given = rows_are_given_[static_cast<size_t>(i)];
     if (are_given || call.engine().IsHostMemory()) {
       const tf::Tensor& absent_rows = group.Matrix("absent_rows", i);
-      InsertSome(ctx, call, table.get(), keys, found, are_given ? &absent_rows : nullptr, &output);
+      InsertSome(call, table.get(), arrival, found, are_given ? &absent_rows : nullptr, &output);
     } else {  // searching for all keys is faster than waiting
-      FindOrInsert(ctx, call, table.get(), keys.NumElements(), Data<int64_t>(keys), nullptr,
-                   Data<int64_t>(output));
+      InsertAll(call, table.get(), arrival, nullptr, Data<int64_t>(output));
     }
-    output = table->KeepRows(output, began);
-    if (began != 0) {
+    output = table->KeepRows(output, arrival.since);
+    if (arrival.since != 0) {
       const int64_t contents = ContentsOf(output);
       output = Holding(output, std::make_shared<tf::Tensor>(found), contents);
     }
   }
 
-  static void InsertSome(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,
-                         const tf::Tensor& keys, const tf::Tensor& found,
-                         const tf::Tensor* absent_rows, tf::Tensor* output) {
-    const int64_t num_keys = keys.NumElements();
+  static void InsertSome(OpCall& call, TableResource* table, Arrival arrival,
+                         const tf::Tensor& found, const tf::Tensor* absent_rows,
+                         tf::Tensor* output) {
+    const int64_t num_keys = arrival.num_keys;
     std::vector<int64_t> room_of_ids, room_of_keys, places, absent_keys;
     const int64_t* ids = call.OnHost(Data<int64_t>(found), num_keys, &room_of_ids);
-    const int64_t* all_keys = call.OnHost(Data<int64_t>(keys), num_keys, &room_of_keys);
+    const int64_t* all_keys = call.OnHost(arrival.keys, num_keys, &room_of_keys);
     std::vector<int64_t> row_ids(ids, ids + num_keys);
     for (int64_t i = 0; i < num_keys; ++i) {
       if (ids[i] != kNoRow) continue;
       places.push_back(i);
       absent_keys.push_back(all_keys[i]);
     }
-    const auto num_absent = static_cast<int64_t>(places.size());
-    int64_t* inserted = call.Temporary<int64_t>(num_absent);
-    FindOrInsert(ctx, call, table, num_absent, call.OnDevice(absent_keys.data(), num_absent),
-                 absent_rows, inserted);
+    arrival.num_keys = static_cast<int64_t>(places.size());
+    arrival.keys = call.OnDevice(absent_keys.data(), arrival.num_keys);
+    int64_t* inserted = call.Temporary<int64_t>(arrival.num_keys);
+    InsertAll(call, table, arrival, absent_rows, inserted);
     std::vector<int64_t> room;
-    const int64_t* inserted_ids = call.OnHost(inserted, num_absent, &room);
+    const int64_t* inserted_ids = call.OnHost(inserted, arrival.num_keys, &room);
     for (size_t i = 0; i < places.size(); ++i) {
       row_ids[static_cast<size_t>(places[i])] = inserted_ids[i];
     }
     call.CopyFromHost(Data<int64_t>(*output), row_ids.data(), num_keys);
   }
 
-  static void FindOrInsert(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,
-                           int64_t num_keys, const int64_t* keys, const tf::Tensor* initial_rows,
-                           int64_t* row_ids) {
-    table->WithRoom(call, num_keys, [&](const TableView& view) {
-      if (initial_rows != nullptr) CheckAbsentRows(view.options(), num_keys, *initial_rows);
-      FindOrInsertUsed(ctx, call, table, view, num_keys, keys, /*keys_are_distinct=*/true,
-                       initial_rows == nullptr ? nullptr : Data<float>(*initial_rows), row_ids);
+  static void InsertAll(OpCall& call, TableResource* table, Arrival arrival,
+                        const tf::Tensor* initial_rows, int64_t* row_ids) {
+    table->WithRoom(call, arrival.num_keys, [&](const TableView& view) {
+      if (initial_rows != nullptr) {
+        CheckAbsentRows(view.options(), arrival.num_keys, *initial_rows);
+        arrival.initial_rows = Data<float>(*initial_rows);
+      }
+      view.Arrive(call, arrival, row_ids);
     });
   }
 
@@ -316,14 +316,13 @@ class InsertRowsOp : public tf::OpKernel {
       tf::Tensor& row_ids = Output(ctx, "row_ids", keys.shape());
       OpCall call(ctx);
       const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      const int64_t began = resource->NoteStep(ctx);
-      resource->WithRoom(call, keys.NumElements(), [&](const TableView& view) {
+      Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kInsert, keys);
+      arrival.initial_rows = Data<float>(initial_rows);
+      resource->WithRoom(call, arrival.num_keys, [&](const TableView& view) {
         CheckInitialRows(view.options(), keys, initial_rows);
-        FindOrInsertUsed(ctx, call, resource.get(), view, keys.NumElements(), Data<int64_t>(keys),
-                         /*keys_are_distinct=*/false, Data<float>(initial_rows),
-                         Data<int64_t>(row_ids));
+        view.Arrive(call, arrival, Data<int64_t>(row_ids));
       });
-      row_ids = resource->KeepRows(row_ids, began);
+      row_ids = resource->KeepRows(row_ids, arrival.since);
     });
   }
 };

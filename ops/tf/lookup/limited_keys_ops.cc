@@ -2,7 +2,6 @@
 // Ops of lookups that say which keys lose their rows, and that give rows to some new keys only.
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "ops/base/counter_random.h"
@@ -10,7 +9,7 @@
 #include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
-#include "ops/tf/tables/table_history.h"
+#include "ops/tf/tables/table_resource.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -67,32 +66,19 @@ class MakeRoomOp : public tf::OpKernel {
       const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
       OpCall call(ctx);
       const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      resource->NoteStep(ctx);
+      const Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kMakeRoom, keys);
       resource->WithPlanes(call, [&](const TableView& view) {
-        const std::lock_guard<FairSharedMutex> lock(HistoryOf(view).mutex());
-        const std::vector<LastUse> victims = UseAndChooseVictims(
-            ctx, call, resource.get(), view, keys.NumElements(), Data<int64_t>(keys));
-        std::vector<int64_t> gone, rows;
-        for (const LastUse& victim : victims) {
-          gone.push_back(victim.key);
-          rows.push_back(victim.row_id);
-        }
-        Copy(ctx, call, view, gone, rows);
-        if (!gone.empty()) EvictRows(call, view, resource.get(), gone, rows);
+        view.policy.KeptHistory(view.table);
+        const Evicted gone = view.Arrive(call, arrival, call.Temporary<int64_t>(arrival.num_keys));
+        const auto count = static_cast<int64_t>(gone.keys.size());
+        const int64_t dim = view.options().dim;
+        call.CopyFromHost(Data<int64_t>(Output(ctx, "evicted_keys", {count})), gone.keys.data(),
+                          count);
+        call.engine().GatherRows(call, count, call.OnDevice(gone.rows.data(), count),
+                                 view.planes.rows->data(),
+                                 Data<float>(Output(ctx, "evicted_rows", {count, dim})));
       });
     });
-  }
-
- private:
-  static void Copy(tf::OpKernelContext* ctx, OpCall& call, const TableView& view,
-                   const std::vector<int64_t>& keys, const std::vector<int64_t>& rows) {
-    const auto count = static_cast<int64_t>(keys.size());
-    const int64_t dim = view.options().dim;
-    int64_t* gone = Data<int64_t>(Output(ctx, "evicted_keys", {count}));
-    float* values = Data<float>(Output(ctx, "evicted_rows", {count, dim}));
-    call.CopyFromHost(gone, keys.data(), count);
-    call.engine().GatherRows(call, count, call.OnDevice(rows.data(), count),
-                             view.planes.rows->data(), values);
   }
 };
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "ops/tf/base/lookup_checks.h"
-#include "ops/tf/tables/table_history.h"
 
 namespace sok {
 namespace {
@@ -36,8 +35,8 @@ void FindWaiting(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource* 
     }
     row_id = kNoRow;
   }
-  std::vector<int64_t> found(keys.size());
-  FindOnHost(call, table, static_cast<int64_t>(keys.size()), keys.data(), found.data());
+  const std::vector<int64_t> found =
+      table.FindOnHost(call, static_cast<int64_t>(keys.size()), keys.data());
   for (size_t i = 0; i < places.size(); ++i) (*row_ids)[places[i]] = found[i];
 }
 
@@ -52,7 +51,7 @@ RowGradients GradientsOf(const TableOptions& options, const tensorflow::Tensor& 
 RowGradients GradientsOfAdmitted(tensorflow::OpKernelContext* ctx, OpCall& call,
                                  TableResource* resource, const TableView& view,
                                  const RowGradients& given) {
-  if (view.history == nullptr || !view.history->options().has_filter()) return given;
+  if (!view.policy.options().has_filter()) return given;
   std::vector<int64_t> row_ids(static_cast<size_t>(given.count));
   call.CopyToHost(row_ids.data(), given.row_ids, given.count);
   const auto waits = [](int64_t row_id) { return row_id < kNoRow; };

@@ -260,20 +260,4 @@ std::vector<std::function<void()>> StepRegistry::TakeReady() {
   return woken;
 }
 
-int64_t EvictedRows::NumReturnable(StepRegistry& steps, const void* table) const {
-  int64_t count = 0;
-  for (const Rows& rows : rows_) {
-    if (steps.IsInUse(table, rows.moment)) break;
-    count += rows.count;
-  }
-  return count;
-}
-
-void EvictedRows::Returned(int64_t num_rows) {
-  while (num_rows > 0) {
-    num_rows -= rows_.front().count;
-    rows_.pop_front();
-  }
-}
-
 }  // namespace sok

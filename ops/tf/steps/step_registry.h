@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -136,23 +135,6 @@ class StepRegistry {
   int64_t num_closed_ = 0;  // number of Close calls without Open
   Cut begun_, cut_;
   std::vector<Waiting> waiting_;
-};
-
-/// The rows of a table's evicted keys, until no step holds their ids. For one thread at a time.
-class EvictedRows {
- public:
-  void Add(StepRegistry& steps, int64_t num_rows) { rows_.push_back({steps.Now(), num_rows}); }
-  /// The number of rows, in order of eviction, that no step holds any more.
-  int64_t NumReturnable(StepRegistry& steps, const void* table) const;
-  /// Removes the first `num_rows` rows, up to NumReturnable, which new keys may now use.
-  void Returned(int64_t num_rows);
-
- private:
-  struct Rows {
-    int64_t moment;
-    int64_t count;
-  };
-  std::deque<Rows> rows_;
 };
 
 }  // namespace sok

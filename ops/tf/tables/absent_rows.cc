@@ -14,18 +14,6 @@ namespace {
 
 namespace tf = tensorflow;
 
-/// The position in `absent_rows` of each key without a row; -1 for the other keys.
-std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys,
-                                   const int64_t* row_ids, const tf::Tensor& absent_rows) {
-  std::vector<int64_t> places(static_cast<size_t>(num_keys), kNoRow);
-  int64_t num_absent = 0;
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (row_ids[i] == kNoRow) places[i] = num_absent++;
-  }
-  if (num_absent > 0) CheckAbsentRows(options, num_absent, absent_rows);
-  return places;
-}
-
 /// For each key without a row, the row that it would get, which holds the preset value; -1 for
 /// other keys and beyond the capacity.
 std::vector<int64_t> NextRows(const TableOptions& options, int64_t num_keys, const int64_t* row_ids,
@@ -86,6 +74,17 @@ void FillEachKeyOnce(OpCall& call, const TableOptions& options, int64_t num_keys
 
 }  // namespace
 
+std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys,
+                                   const int64_t* row_ids, const tf::Tensor& absent_rows) {
+  std::vector<int64_t> places(static_cast<size_t>(num_keys), kNoRow);
+  int64_t num_absent = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (row_ids[i] == kNoRow) places[i] = num_absent++;
+  }
+  if (num_absent > 0) CheckAbsentRows(options, num_absent, absent_rows);
+  return places;
+}
+
 bool MayHaveAbsent(OpCall& call, const tf::Tensor& row_ids) {
   constexpr int64_t kNanoseconds = 1;
   if (!call.engine().IsHostMemory()) return true;
@@ -106,8 +105,8 @@ const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& k
   const int64_t num_keys = row_ids.NumElements();
   const bool are_given = absent_rows.dim_size(0) > 0;
   float* rows = call.Temporary<float>(num_keys * options.dim);
-  if (view.history != nullptr && view.history->options().has_filter()) {
-    const float value = view.history->options().value_without_row;
+  if (view.policy.options().has_filter()) {
+    const float value = view.policy.options().value_without_row;
     call.engine().Fill(call, rows, num_keys * options.dim, value);
     return rows;
   }

@@ -3,12 +3,19 @@
 #ifndef SOK_OPS_TF_TABLES_ABSENT_ROWS_H_
 #define SOK_OPS_TF_TABLES_ABSENT_ROWS_H_
 
+#include <vector>
+
 #include "ops/tf/tables/table_resource.h"
 
 namespace sok {
 
 /// Whether any row id is below 0, if the host can see it; else true.
 bool MayHaveAbsent(OpCall& call, const tensorflow::Tensor& row_ids);
+
+/// The position in `absent_rows` of each key without a row; -1 for the other keys. `row_ids`: on
+/// the host.
+std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys,
+                                   const int64_t* row_ids, const tensorflow::Tensor& absent_rows);
 
 /// Temporary memory [n, dim] in which row i is written if row_ids[i] < 0: from `absent_rows`
 /// [number of such keys, dim] or, if that is empty, the first value of keys[i]. nullptr if it is

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops on the history of a table's keys, and eviction by history.
-#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
 #include "ops/tf/base/group.h"
 #include "ops/tf/base/output_shapes.h"
-#include "ops/tf/tables/table_contents.h"
-#include "ops/tf/tables/table_history.h"
+#include "ops/tf/tables/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -70,6 +68,16 @@ REGISTER_OP("SokEvictKeys")
         "for the one after the last counted step. Running steps keep reading the rows that they "
         "have found.");
 
+void OutputSeen(const std::vector<KeySeen>& seen, tf::OpKernelContext* ctx) {
+  const tf::TensorShape shape({static_cast<int64_t>(seen.size())});
+  int64_t* counts = Data<int64_t>(Output(ctx, "counts", shape));
+  int64_t* steps = Data<int64_t>(Output(ctx, "steps", shape));
+  for (const KeySeen& each : seen) {
+    *counts++ = each.count;
+    *steps++ = each.step;
+  }
+}
+
 class KeyHistoryOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -77,21 +85,9 @@ class KeyHistoryOp : public tf::OpKernel {
     FailOpOnThrow(ctx, [&] {
       const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
       const int64_t num_keys = keys.NumElements();
-      int64_t* counts = Data<int64_t>(Output(ctx, "counts", keys.shape()));
-      int64_t* steps = Data<int64_t>(Output(ctx, "steps", keys.shape()));
       OpCall call(ctx);
       LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
-        KeyHistory& history = HistoryOf(view);
-        std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
-        std::vector<KeySeen> waiting(row_ids.size());
-        const std::lock_guard<FairSharedMutex> lock(history.mutex());
-        FindOnHost(call, view.table, num_keys, Data<int64_t>(keys), row_ids.data());
-        history.waiting().Find(num_keys, Data<int64_t>(keys), waiting.data());
-        for (size_t i = 0; i < row_ids.size(); ++i) {
-          const KeySeen seen = row_ids[i] == kNoRow ? waiting[i] : history.OfRow(row_ids[i]);
-          counts[i] = seen.count;
-          steps[i] = seen.step;
-        }
+        OutputSeen(view.policy.HistoryOf(call, view.table, num_keys, Data<int64_t>(keys)), ctx);
       });
     });
   }
@@ -104,21 +100,15 @@ class ExportWaitingKeysOp : public tf::OpKernel {
     FailOpOnThrow(ctx, [&] {
       OpCall call(ctx);
       LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
-        KeyHistory& history = HistoryOf(view);
+        KeyHistory& history = view.policy.KeptHistory(view.table);
         std::vector<int64_t> keys;
         std::vector<KeySeen> seen;
         {
           const std::lock_guard<FairSharedMutex> lock(history.mutex());
           history.waiting().Export(0, history.waiting().num_places(), &keys, &seen);
         }
-        const tf::TensorShape shape({static_cast<int64_t>(keys.size())});
-        std::copy(keys.begin(), keys.end(), Data<int64_t>(Output(ctx, "keys", shape)));
-        int64_t* counts = Data<int64_t>(Output(ctx, "counts", shape));
-        int64_t* steps = Data<int64_t>(Output(ctx, "steps", shape));
-        for (size_t i = 0; i < seen.size(); ++i) {
-          counts[i] = seen[i].count;
-          steps[i] = seen[i].step;
-        }
+        OutputVector(ctx, "keys", keys);
+        OutputSeen(seen, ctx);
       });
     });
   }
@@ -137,7 +127,7 @@ class ImportHistoryOp : public tf::OpKernel {
         const int64_t* all = Data<int64_t>(keys);
         std::vector<KeySeen> seen;
         for (int64_t i = 0; i < keys.NumElements(); ++i) seen.push_back({counts[i], steps[i]});
-        ImportHistory(call, view, {all, all + keys.NumElements()}, seen);
+        view.policy.Import(call, view.table, {all, all + keys.NumElements()}, seen);
       });
     });
   }
@@ -152,8 +142,6 @@ class ImportHistoryOp : public tf::OpKernel {
   }
 };
 
-constexpr int64_t kMostKeysAtOnce = 4096;  // for which eviction blocks the counting of steps
-
 class EvictKeysOp : public tf::OpKernel {
  public:
   explicit EvictKeysOp(tf::OpKernelConstruction* ctx)
@@ -167,119 +155,14 @@ class EvictKeysOp : public tf::OpKernel {
       OpCall call(ctx);
       const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
       resource->NoteStep(ctx);
-      int64_t num_evicted = 0;
       resource->WithPlanes(call, [&](const TableView& view) {
-        KeyHistory& history = HistoryOf(view);
-        if (!history.options().evicts) {
-          Throw(ErrorCode::kFailedPrecondition, "table '", view.options().name,
-                "' was not made to evict keys");
-        }
-        num_evicted = Evict(call, view, &history, resource.get(), step);
+        Output(ctx, "num_evicted", {}).scalar<int64_t>()() = view.policy.Evict(
+            call, view.table, *view.planes.rows, {step, steps_to_live_, l2_threshold_});
       });
-      Output(ctx, "num_evicted", {}).scalar<int64_t>()() = num_evicted;
     });
   }
 
  private:
-  /// Rows are read before the history is locked, and the lock is taken for a few keys at a time, so
-  /// that steps do not wait long for it.
-  int64_t Evict(OpCall& call, const TableView& view, KeyHistory* history, TableResource* table,
-                int64_t step) const {
-    const TableEntries held = view.table.Export(call);
-    std::vector<int64_t> room_of_keys, room_of_ids;
-    const int64_t* keys = call.OnHost(held.keys, held.count, &room_of_keys);
-    const int64_t* row_ids = call.OnHost(held.row_ids, held.count, &room_of_ids);
-    std::vector<int64_t> light, old;
-    if (l2_threshold_ > 0.0f) AddLightRows(call, view, held, keys, &light);
-    if (steps_to_live_ > 0) {
-      if (step < 0) step = StepAfterLast(history);
-      for (int64_t first = 0; first < held.count; first += kMostKeysAtOnce) {
-        const int64_t count = std::min(kMostKeysAtOnce, held.count - first);
-        AddOldRows(history, step, count, keys + first, row_ids + first, &old);
-      }
-      EvictWaiting(call, history, step);
-    }
-    return TakeRows(call, view, history, table, INT64_MAX, light) +
-           TakeRows(call, view, history, table, step - steps_to_live_, old);
-  }
-
-  static int64_t StepAfterLast(KeyHistory* history) {
-    const std::lock_guard<FairSharedMutex> lock(history->mutex());
-    return history->last_step() + 1;
-  }
-
-  void AddOldRows(KeyHistory* history, int64_t step, int64_t count, const int64_t* keys,
-                  const int64_t* row_ids, std::vector<int64_t>* old) const {
-    const std::lock_guard<FairSharedMutex> lock(history->mutex());
-    for (int64_t i = 0; i < count; ++i) {
-      const KeySeen seen = history->OfRow(row_ids[i]);
-      if (seen.step < 0) history->SetRow(row_ids[i], {seen.count, step});
-      if (seen.step >= 0 && seen.step < step - steps_to_live_) old->push_back(keys[i]);
-    }
-  }
-
-  void EvictWaiting(OpCall& call, KeyHistory* history, int64_t step) const {
-    for (int64_t first = 0;; first += kMostKeysAtOnce) {
-      const std::lock_guard<FairSharedMutex> lock(history->mutex());
-      WaitingKeys& waiting = history->waiting();
-      if (first >= waiting.num_places()) return;
-      std::vector<int64_t> keys;
-      std::vector<KeySeen> seen;
-      waiting.Export(first, std::min(first + kMostKeysAtOnce, waiting.num_places()), &keys, &seen);
-      for (size_t i = 0; i < keys.size(); ++i) {
-        if (seen[i].step < 0) {
-          seen[i].step = step;
-          waiting.Put(call.executor(), 1, &keys[i], &seen[i]);
-        } else if (seen[i].step < step - steps_to_live_) {
-          waiting.Erase(keys[i]);
-        }
-      }
-    }
-  }
-
-  /// Evicts those of `keys` that still last occurred before `first_step`; returns their number.
-  static int64_t TakeRows(OpCall& call, const TableView& view, KeyHistory* history,
-                          TableResource* table, int64_t first_step,
-                          const std::vector<int64_t>& keys) {
-    int64_t num_evicted = 0;
-    std::vector<int64_t> gone, gone_rows, row_ids;
-    for (size_t first = 0; first < keys.size(); first += kMostKeysAtOnce) {
-      const size_t count = std::min<size_t>(kMostKeysAtOnce, keys.size() - first);
-      row_ids.resize(count);
-      gone.clear();
-      gone_rows.clear();
-      const std::lock_guard<FairSharedMutex> lock(history->mutex());
-      FindOnHost(call, view.table, static_cast<int64_t>(count), &keys[first], row_ids.data());
-      for (size_t i = 0; i < count; ++i) {
-        if (row_ids[i] == kNoRow || history->OfRow(row_ids[i]).step >= first_step) continue;
-        gone.push_back(keys[first + i]);
-        gone_rows.push_back(row_ids[i]);
-      }
-      if (!gone.empty()) num_evicted += EvictRows(call, view, table, gone, gone_rows);
-    }
-    return num_evicted;
-  }
-
-  void AddLightRows(OpCall& call, const TableView& view, const TableEntries& held,
-                    const int64_t* keys, std::vector<int64_t>* gone) const {
-    const int64_t dim = view.options().dim;
-    const int64_t most = std::min(held.count, RowsOfPart(dim));
-    RowMover mover(call, *view.planes.rows, most);
-    std::vector<float> rows(static_cast<size_t>(most * dim));
-    for (int64_t first = 0; first < held.count; first += most) {
-      const int64_t count = std::min(most, held.count - first);
-      mover.ToHost(count, held.row_ids + first, rows.data());
-      for (int64_t i = 0; i < count; ++i) {
-        float squares = 0.0f;
-        for (int64_t column = 0; column < dim; ++column) {
-          const float number = rows[static_cast<size_t>(i * dim + column)];
-          squares += number * number;
-        }
-        if (0.5f * squares < l2_threshold_) gone->push_back(keys[first + i]);
-      }
-    }
-  }
-
   const int64_t steps_to_live_;
   const float l2_threshold_;
 };

@@ -58,16 +58,12 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
   std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
   PlaneVariable fresh(std::move(rows), plane_options);
   if (!fresh.has_capacity()) plane->Reserve(rows_.num_rows());  // running steps may read these
-  auto fresh_history = history.is_kept ? std::make_unique<KeyHistory>(history) : nullptr;
   slots_.RemoveOtherCapacities(options.capacity);
   slots_.Remove(fresh.variable());
   rows_ = std::move(fresh);
-  table_ = std::move(table);
-  history_ = std::move(fresh_history);
-  notes_steps_ = history.is_kept && (history.may_evict() || history.has_filter());
+  SetContents(std::move(table), std::make_unique<KeyPolicy>(history, *this));
+  notes_steps_ = policy_->needs_steps();
   num_draws_ = 0;
-  ForgetContents();
-  fingerprints_->Forget();
   if (was_looked_up_.exchange(false)) steps_->NoteInitializedAgain(options.name);
   preset_ = tf::Tensor();
   first_rows_ = std::move(first_rows);
@@ -142,33 +138,35 @@ void TableResource::WithTable(const std::function<void(Table& table)>& use) {
   use(*table_);
 }
 
-void TableResource::Find(tf::OpKernelContext* ctx, OpCall& call, int64_t num_keys,
-                         const int64_t* keys, int64_t* row_ids) {
-  std::shared_lock<FairSharedMutex> lock(mutex_);
-  CheckInitialized();
-  table_->Find(call, num_keys, keys, row_ids);
-  if (!history_ || !history_->options().has_filter()) return;
-  const std::lock_guard<FairSharedMutex> no_admission(history_->mutex());
-  const std::vector<int64_t> given = steps_->registry().GivenRows(steps_->StepOf(ctx), contents_);
-  if (given.empty()) return;
-  std::vector<int64_t> found(static_cast<size_t>(num_keys));
-  call.CopyToHost(found.data(), row_ids, num_keys);
-  for (int64_t& row_id : found) {
-    if (std::binary_search(given.begin(), given.end(), row_id)) row_id = kNoRow;
-  }
-  call.CopyFromHost(row_ids, found.data(), num_keys);
+Arrival TableResource::ArrivalOf(tf::OpKernelContext* ctx, Arrival::Purpose purpose,
+                                 const tf::Tensor& keys) {
+  Arrival arrival;
+  arrival.purpose = purpose;
+  arrival.num_keys = keys.NumElements();
+  arrival.keys = Data<int64_t>(keys);
+  arrival.since = NoteStep(ctx);
+  if (notes_steps_) arrival.running_step = steps_->StepOf(ctx);
+  return arrival;
 }
 
-void TableResource::ForgetContents() {
+void TableResource::Find(OpCall& call, const Arrival& arrival, int64_t* row_ids) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  policy_->Arrive(call, *table_, {}, arrival, row_ids);
+}
+
+/// The earlier contents' row ids are no longer valid.
+void TableResource::SetContents(std::shared_ptr<Table> table, std::unique_ptr<KeyPolicy> policy) {
   static std::atomic<int64_t> last_contents{0};
+  table_ = std::move(table);
+  policy_ = std::move(policy);
   contents_ = ++last_contents;
-  evicted_ = {};
+  fingerprints_->Forget();
 }
 
 bool TableResource::TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
   std::shared_lock<FairSharedMutex> lock(mutex_, std::try_to_lock);
-  if (!lock || !table_ || history_) return false;
-  return table_->TryFind(call, num_keys, keys, row_ids);
+  return lock && table_ && policy_->TryFind(call, *table_, num_keys, keys, row_ids);
 }
 
 void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot_names,
@@ -208,7 +206,7 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
     CheckInitialized();
     if (!HasCapacity() && !promised) promised.emplace(promised_rows_, num_keys);
     if (!HasCapacity() && !HasRoom(call)) continue;
-    ReturnRows(call);
+    policy_->ReturnRows(call, *table_);
     UseView(call, View({}), use);
     return;
   }
@@ -222,19 +220,8 @@ tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, int64_t since) {
 
 int64_t TableResource::NumWaiting() {
   const std::shared_lock<FairSharedMutex> lock(mutex_);
-  if (!history_ || !history_->options().has_filter()) return 0;
-  const std::lock_guard<FairSharedMutex> no_admission(history_->mutex());
-  return history_->waiting().num_keys();
-}
-
-/// Lets new keys reuse the rows of evicted keys that no step holds any more.
-void TableResource::ReturnRows(OpCall& call) {
-  if (!history_ || !history_->options().may_evict()) return;
-  const std::lock_guard<FairSharedMutex> one_by_one(history_->mutex());
-  const int64_t num_rows = evicted_.NumReturnable(steps_->registry(), this);
-  if (num_rows == 0) return;
-  table_->ReturnRows(call, num_rows);  // may fail
-  evicted_.Returned(num_rows);
+  CheckInitialized();
+  return policy_->NumWaiting();
 }
 
 void TableResource::MakeRoom(OpCall& call) {
@@ -279,15 +266,14 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
                             const Fill& fill, std::optional<uint64_t> stream) {
   std::unique_lock<FairSharedMutex> lock(mutex_);
   std::shared_ptr<Table> table;
-  std::unique_ptr<KeyHistory> history;
+  std::unique_ptr<KeyPolicy> policy;
   std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then slots_
   UseView(call, View(slot_names), [&](const TableView& view) {
     TableOptions options = view.options();
     if (stream) options.first_value.stream = *stream;
     table = call.engine().MakeTable(options);
-    if (history_) history = std::make_unique<KeyHistory>(history_->options());
-    TableView fresh{*table};
-    fresh.history = history.get();
+    policy = std::make_unique<KeyPolicy>(policy_->options(), *this);
+    TableView fresh{*table, *policy};
     fresh.places = view.places;
     fresh.has_preset = view.has_preset;
     fresh.num_rows = view.num_rows;
@@ -304,12 +290,9 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
     fill(view, fresh);
     if (fresh.has_preset) fresh.table.InsertAll(call, fresh.planes);  // those that it left out
   });
-  table_ = std::move(table);
-  history_ = std::move(history);
+  SetContents(std::move(table), std::move(policy));
   was_looked_up_ = false;
   steps_->NoteRestored(table_->options().name);
-  ForgetContents();
-  fingerprints_->Forget();
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   auto plane = planes.begin();
   ForEachPlane([&](PlaneVariable& replaced) { replaced.Put(std::move(*plane++)); });
@@ -334,8 +317,7 @@ std::vector<tf::Var*> TableResource::Variables() {
 
 TableView TableResource::View(const std::vector<std::string>& slot_names) const {
   CheckInitialized();
-  TableView view{*table_};
-  view.history = history_.get();
+  TableView view{*table_, *policy_};
   view.has_preset = preset_.dims() == 2;
   view.num_rows = rows_.num_rows();
   view.variables.push_back(rows_.variable());

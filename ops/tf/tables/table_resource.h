@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "ops/base/threads/fair_shared_mutex.h"
-#include "ops/history/key_history.h"
+#include "ops/history/key_policy.h"
 #include "ops/tf/steps/session_steps.h"
 #include "ops/tf/tables/row_fingerprints.h"
 #include "ops/tf/tables/table_slots.h"
@@ -40,7 +40,7 @@ class LockedPlanes {
 
 /// Ops that use rows share the table; ops that replace its contents lock it exclusively. The
 /// variables of planes in use are locked, too, as stock ops know no other locks.
-class TableResource : public tensorflow::ResourceBase {
+class TableResource : public tensorflow::ResourceBase, public TableSteps {
  public:
   TableResource(std::string name, tensorflow::core::RefCountPtr<SessionSteps> steps)
       : name_(std::move(name)), steps_(std::move(steps)) {}
@@ -77,30 +77,18 @@ class TableResource : public tensorflow::ResourceBase {
   /// than the one that found its rows. ContentsOf gives the contents that they belong to. `since`:
   /// what NoteStep returned before it found them.
   tensorflow::Tensor KeepRows(const tensorflow::Tensor& row_ids, int64_t since);
+  /// Keys that come in the step of `ctx`, as NoteStep.
+  Arrival ArrivalOf(tensorflow::OpKernelContext* ctx, Arrival::Purpose purpose,
+                    const tensorflow::Tensor& keys);
   /// A moment later than all moments until now; see StepRegistry.
-  int64_t Now() { return steps_->registry().Now(); }
+  int64_t Now() override { return steps_->registry().Now(); }
   /// The how-manieth draw of keys at random this is since the table was made.
   int64_t CountDraw() { return num_draws_++; }
-  /// Records that the (noted) step of `ctx` has assigned these rows, none of which had a key: to
-  /// the step itself, their keys have no row until it ends. Needs the history's mutex.
-  void NoteGiven(tensorflow::OpKernelContext* ctx, const std::vector<int64_t>& rows) {
-    steps_->registry().Give(steps_->StepOf(ctx), contents_, rows);
-  }
-  /// Returns an id below kNoRow for the first of keys that the (noted) step of `ctx` has counted
-  /// and that have no row; the others' descend from it.
-  int64_t NoteWaiting(tensorflow::OpKernelContext* ctx, std::vector<int64_t> keys) {
-    return steps_->registry().GiveIds(steps_->StepOf(ctx), contents_, std::move(keys));
-  }
-  /// The keys that have such ids in the step of `ctx`. Needs the planes to be locked.
+  /// The keys that wait for rows in the step of `ctx`, with their ids. Needs the planes to be
+  /// locked.
   std::vector<std::shared_ptr<const StepRegistry::KeysWithIds>> WaitingKeys(
       tensorflow::OpKernelContext* ctx) {
     return steps_->registry().WaitingKeys(steps_->StepOf(ctx), contents_);
-  }
-  /// Records that `num_rows` rows were evicted, in the table's order; running steps may still hold
-  /// their ids. Needs the history's mutex.
-  void NoteEvicted(int64_t num_rows) {
-    evicted_.Add(steps_->registry(), num_rows);
-    num_evicted_ += num_rows;
   }
   /// A unique number of the table's contents: another one after they were replaced or emptied, when
   /// other keys may have its row ids; 0 without a hash index.
@@ -111,10 +99,8 @@ class TableResource : public tensorflow::ResourceBase {
   int64_t NumWaiting();
   RowFingerprints& fingerprints() { return *fingerprints_; }
 
-  /// As Table::Find, for an op. If a filter admits keys, ignores rows that the op's own step has
-  /// admitted: a step sees keys as they were before it.
-  void Find(tensorflow::OpKernelContext* ctx, OpCall& call, int64_t num_keys, const int64_t* keys,
-            int64_t* row_ids);
+  /// KeyPolicy::Arrive for keys that need no rows.
+  void Find(OpCall& call, const Arrival& arrival, int64_t* row_ids);
   /// As Find, but with Table::TryFind.
   bool TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids);
 
@@ -149,6 +135,22 @@ class TableResource : public tensorflow::ResourceBase {
   std::string DebugString() const override;
 
  private:
+  bool IsInUse(int64_t moment) override { return steps_->registry().IsInUse(this, moment); }
+  // Of the contents, which the caller has locked.
+  void NoteGiven(int64_t step, const std::vector<int64_t>& rows) override {
+    steps_->registry().Give(step, contents_, rows);
+  }
+  std::vector<int64_t> GivenRows(int64_t step) override {
+    return steps_->registry().GivenRows(step, contents_);
+  }
+  int64_t NoteWaiting(int64_t step, std::vector<int64_t> keys) override {
+    return steps_->registry().GiveIds(step, contents_, std::move(keys));
+  }
+  void NoteEvicted(const std::vector<int64_t>& keys, const std::vector<int64_t>& rows) override {
+    fingerprints_->Gone(keys, rows);
+    num_evicted_ += static_cast<int64_t>(keys.size());
+  }
+
   // The calls below need mutex_.
   void CheckInitialized() const;
   TableView View(const std::vector<std::string>& slot_names) const;
@@ -163,8 +165,7 @@ class TableResource : public tensorflow::ResourceBase {
   std::vector<tensorflow::Var*> Variables();
   void ShowRows();
 
-  void ReturnRows(OpCall& call);
-  void ForgetContents();
+  void SetContents(std::shared_ptr<Table> table, std::unique_ptr<KeyPolicy> policy);
   void MakeRoom(OpCall& call);
   void WritePreset(OpCall& call, Plane& rows, const tensorflow::Tensor& values) const;
 
@@ -176,12 +177,11 @@ class TableResource : public tensorflow::ResourceBase {
   tensorflow::Tensor preset_;      // [capacity, dim], or a scalar if there is none
   tensorflow::Tensor first_rows_;  // the memory of the table's FirstValue::rows
   TableSlots slots_;
-  std::unique_ptr<KeyHistory> history_;
+  std::unique_ptr<KeyPolicy> policy_;  // of these contents
   std::atomic<bool> notes_steps_{false};
   std::atomic<bool> was_looked_up_{false};  // by several ranks, since it was made or restored
   std::atomic<int64_t> num_draws_{0};
   std::atomic<int64_t> num_evicted_{0};
-  EvictedRows evicted_;   // like contents_, belongs to the table's contents
   int64_t contents_ = 0;  // a unique number of the table's contents
   const std::shared_ptr<RowFingerprints> fingerprints_ = std::make_shared<RowFingerprints>();
   std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run; without a capacity only

@@ -200,17 +200,10 @@ SOK_TEST(KeysAreEvictedWhileStepsRun) {
   TrainBeside(table, [&](Op& op) {
     OpCall& call = op.call();
     table->WithAlone(call, {"m"}, {}, [&](const TableView& view) {
-      const TableEntries held = view.table.Export(call);
-      const std::lock_guard<FairSharedMutex> lock(view.history->mutex());
-      const int64_t count = std::min<int64_t>(held.count, 5);
-      const std::vector<int64_t> keys(held.keys, held.keys + count);
-      const std::vector<int64_t> rows(held.row_ids, held.row_ids + count);
-      CHECK_EQ(view.table.Evict(call, count, keys.data()), count);
-      table->fingerprints().Gone(keys, rows);
-      table->NoteEvicted(count);
-      num_evicted += count;
+      num_evicted += view.policy.Evict(call, view.table, *view.planes.rows, {0, 0, 3.0f});
     });
   });
+  CHECK_EQ(table->NumEvicted(), num_evicted);
   Op op;
   OpCall& call = op.call();
   table->WithTable([&](Table& used) {

@@ -8,7 +8,6 @@
 #include "ops/tf/checkpoint/restore/buckets_op.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
 #include "ops/tf/tables/table_from_rows.h"
-#include "ops/tf/tables/table_history.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -125,7 +124,7 @@ class RestoreBucketsOp : public BucketsOp {
       each.count = std::max<int64_t>(0, each.count);
       seen.push_back(each);
     }
-    ImportHistory(call, fresh, keys, seen);
+    fresh.policy.Import(call, fresh.table, keys, seen);
   }
 
   void FillSlots(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,

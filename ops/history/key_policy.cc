@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/history/key_policy.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "ops/base/error.h"
+#include "ops/engine/engine.h"
+
+namespace sok {
+namespace {
+
+/// The number of distinct keys without a row.
+int64_t NumNew(int64_t num_keys, const int64_t* keys, const std::vector<int64_t>& row_ids) {
+  std::vector<int64_t> absent;
+  for (int64_t i = 0; i < num_keys; ++i) {
+    if (row_ids[static_cast<size_t>(i)] == kNoRow) absent.push_back(keys[i]);
+  }
+  std::sort(absent.begin(), absent.end());
+  return std::unique(absent.begin(), absent.end()) - absent.begin();
+}
+
+/// Inserts new keys of kTrain and returns their rows.
+std::vector<int64_t> Insert(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
+                            const std::vector<int64_t>& keys,
+                            const std::vector<size_t>& positions) {
+  const auto count = static_cast<int64_t>(keys.size());
+  std::vector<int64_t> rows(keys.size());
+  if (keys.empty()) return rows;
+  float* initial_rows = nullptr;
+  if (arrival.initial_rows != nullptr) {
+    const int64_t dim = table.options().dim;
+    std::vector<int64_t> places;
+    for (const size_t position : positions) places.push_back(arrival.places[position]);
+    initial_rows = call.Temporary<float>(count * dim);
+    call.engine().GatherRows(call, count, call.OnDevice(places.data(), count),
+                             FloatRows(arrival.initial_rows, dim), initial_rows);
+  }
+  int64_t* row_ids = call.Temporary<int64_t>(count);
+  table.FindOrInsert(call, count, call.OnDevice(keys.data(), count), /*keys_are_distinct=*/true,
+                     initial_rows, planes, row_ids);
+  call.CopyToHost(rows.data(), row_ids, count);
+  return rows;
+}
+
+}  // namespace
+
+/// The uses of rows by one lookup, undone unless kept. Needs the history's mutex.
+class KeyPolicy::RecordedUses {
+ public:
+  RecordedUses(KeyHistory* history, int64_t moment) : history_(history), moment_(moment) {}
+  ~RecordedUses() {
+    if (!before_.empty()) history_->ForgetOrder();
+    for (auto use = before_.rbegin(); use != before_.rend(); ++use) {
+      history_->SetRow(use->first, use->second);
+    }
+  }
+  RecordedUses(const RecordedUses&) = delete;
+  RecordedUses& operator=(const RecordedUses&) = delete;
+
+  void Add(int64_t row_id) {
+    const KeySeen before = history_->OfRow(row_id);
+    before_.emplace_back(row_id, before);
+    history_->SetRow(row_id, {before.count, moment_});
+  }
+  void Keep() { before_.clear(); }
+
+ private:
+  KeyHistory* const history_;
+  const int64_t moment_;
+  std::vector<std::pair<int64_t, KeySeen>> before_;
+};
+
+KeyHistory& KeyPolicy::KeptHistory(const Table& table) {
+  if (options().is_kept) return history_;
+  Throw(ErrorCode::kFailedPrecondition, "table '", table.options().name,
+        "' keeps no history of its keys: create it with a filter, eviction or a history");
+}
+
+Evicted KeyPolicy::Arrive(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
+                          int64_t* row_ids) {
+  using Purpose = Arrival::Purpose;
+  if (arrival.purpose == Purpose::kTrain) {
+    Train(call, table, planes, arrival, row_ids);
+  } else if (options().limits_keys() && arrival.purpose != Purpose::kFind) {
+    const std::lock_guard<FairSharedMutex> lock(history_.mutex());
+    return ArriveAtLimit(call, table, planes, arrival, row_ids);
+  } else if (arrival.purpose == Purpose::kInsert) {
+    table.FindOrInsert(call, arrival.num_keys, arrival.keys, arrival.keys_are_distinct,
+                       arrival.initial_rows, planes, row_ids);
+  } else {
+    table.Find(call, arrival.num_keys, arrival.keys, row_ids);
+    if (options().has_filter()) HideGiven(call, arrival, row_ids);
+  }
+  return {};
+}
+
+/// A step sees keys as they were before it.
+void KeyPolicy::HideGiven(Call& call, const Arrival& arrival, int64_t* row_ids) {
+  const std::vector<int64_t> given = steps_.GivenRows(arrival.running_step);
+  if (given.empty()) return;
+  std::vector<int64_t> found(static_cast<size_t>(arrival.num_keys));
+  call.CopyToHost(found.data(), row_ids, arrival.num_keys);
+  for (int64_t& row_id : found) {
+    if (std::binary_search(given.begin(), given.end(), row_id)) row_id = kNoRow;
+  }
+  call.CopyFromHost(row_ids, found.data(), arrival.num_keys);
+}
+
+Evicted KeyPolicy::ArriveAtLimit(Call& call, Table& table, const Planes& planes,
+                                 const Arrival& arrival, int64_t* row_ids) {
+  const int64_t num_keys = arrival.num_keys;
+  const int64_t moment = steps_.Now();
+  RecordedUses uses(&history_, moment);
+  // Allocates first: nothing may fail once keys are evicted.
+  history_.Reserve(call.executor(), table.Size(call).num_rows + num_keys, 0);
+  Evicted victims;
+  if (arrival.purpose != Arrival::Purpose::kUse)
+    victims = ChooseVictims(call, table, arrival, &uses);
+  // Inserts before it evicts: rows of evicted keys are not free before the step ends.
+  if (arrival.purpose == Arrival::Purpose::kInsert) {
+    table.FindOrInsert(call, num_keys, arrival.keys, arrival.keys_are_distinct,
+                       arrival.initial_rows, planes, row_ids);
+  } else {
+    table.Find(call, num_keys, arrival.keys, row_ids);
+  }
+  std::vector<int64_t> room;
+  history_.Use(call.executor(), num_keys, call.OnHost(row_ids, num_keys, &room), moment);
+  uses.Keep();
+  EvictRows(call, table, victims);
+  return victims;
+}
+
+/// Records the uses of keys with rows if the table may become too full.
+Evicted KeyPolicy::ChooseVictims(Call& call, Table& table, const Arrival& arrival,
+                                 RecordedUses* uses) {
+  const int64_t most = options().max_keys;
+  const int64_t num_held = table.Size(call).num_keys;
+  if (num_held + arrival.num_keys <= most) return {};
+  std::vector<int64_t> room;
+  const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &room);
+  const std::vector<int64_t> found = table.FindOnHost(call, arrival.num_keys, keys);
+  for (const int64_t row_id : found) {
+    if (row_id != kNoRow) uses->Add(row_id);
+  }
+  const int64_t num_new = NumNew(arrival.num_keys, keys, found);
+  const int64_t count = num_held + num_new - most;
+  if (count <= 0) return {};
+  Evicted victims;
+  for (const LastUse& use : history_.LeastRecentlyUsed(call, table, count, arrival.since)) {
+    victims.keys.push_back(use.key);
+    victims.rows.push_back(use.row_id);
+  }
+  if (static_cast<int64_t>(victims.keys.size()) == count) return victims;
+  Throw(ErrorCode::kOutOfCapacity, "table '", table.options().name, "' is full: it holds ",
+        num_held, " keys of at most ", most, ", ", num_new, " new keys came, and only ",
+        victims.keys.size(),
+        " keys, which this step does not use, can be evicted; raise the capacity, or use fewer "
+        "keys in a step. The table is unchanged");
+}
+
+void KeyPolicy::EvictRows(Call& call, Table& table, const Evicted& gone) {
+  if (gone.keys.empty()) return;
+  const auto count = static_cast<int64_t>(gone.keys.size());
+  table.Evict(call, count, call.OnDevice(gone.keys.data(), count));
+  for (const int64_t row_id : gone.rows) {
+    if (options().limits_keys()) history_.SetGone(row_id);
+  }
+  steps_.NoteEvicted(gone.keys, gone.rows);
+  evicted_.push_back({steps_.Now(), count});  // later: steps may have found the keys until now
+}
+
+void KeyPolicy::Train(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
+                      int64_t* row_ids) {
+  KeyHistory& history = KeptHistory(table);
+  const std::lock_guard<FairSharedMutex> lock(history.mutex());
+  table.Find(call, arrival.num_keys, arrival.keys, row_ids);
+  std::vector<int64_t> room, rows(static_cast<size_t>(arrival.num_keys));
+  call.CopyToHost(rows.data(), row_ids, arrival.num_keys);
+  const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &room);
+  CountedKeys admitted, waiting;  // the former holds both until Decide
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] != kNoRow || (arrival.places != nullptr && arrival.places[i] < 0)) continue;
+    admitted.positions.push_back(i);
+    admitted.keys.push_back(keys[i]);
+  }
+  Decide(arrival, &admitted, &waiting);
+  // Allocates first: nothing may fail once keys have rows.
+  history.Reserve(call.executor(), table.Size(call).num_rows + arrival.num_keys,
+                  static_cast<int64_t>(admitted.keys.size() + waiting.keys.size()));
+  const std::vector<int64_t> given =
+      Insert(call, table, planes, arrival, admitted.keys, admitted.positions);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] != kNoRow) history.Count(rows[i], arrival.counts[i], arrival.training_step);
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (options().has_filter()) history.waiting().Admit(admitted.keys[i], options().filter_freq);
+    history.SetRow(given[i], admitted.seen[i]);
+    rows[admitted.positions[i]] = given[i];
+  }
+  history.NoteStep(arrival.training_step);
+  if (options().has_filter()) steps_.NoteGiven(arrival.running_step, given);
+  if (!waiting.keys.empty()) {
+    history.waiting().Put(call.executor(), static_cast<int64_t>(waiting.keys.size()),
+                          waiting.keys.data(), waiting.seen.data());
+    int64_t id = steps_.NoteWaiting(arrival.running_step, std::move(waiting.keys));
+    for (const size_t position : waiting.positions) rows[position] = id--;
+  }
+  call.CopyFromHost(row_ids, rows.data(), arrival.num_keys);
+}
+
+/// Adds this step to the history of the keys, and moves those that do not get a row to `waiting`.
+void KeyPolicy::Decide(const Arrival& arrival, CountedKeys* admitted, CountedKeys* waiting) {
+  const CountedKeys all = std::exchange(*admitted, {});
+  std::vector<KeySeen> seen(all.keys.size());
+  if (options().has_filter()) {
+    history_.waiting().Find(static_cast<int64_t>(seen.size()), all.keys.data(), seen.data());
+  }
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const int64_t count = seen[i].count + arrival.counts[all.positions[i]];
+    CountedKeys* const decided =
+        !options().has_filter() || count >= options().filter_freq ? admitted : waiting;
+    decided->positions.push_back(all.positions[i]);
+    decided->keys.push_back(all.keys[i]);
+    decided->seen.push_back({count, arrival.training_step});
+  }
+}
+
+void KeyPolicy::ReturnRows(Call& call, Table& table) {
+  if (!options().may_evict()) return;
+  const std::lock_guard<FairSharedMutex> lock(history_.mutex());
+  int64_t num_rows = 0;
+  auto held = evicted_.begin();
+  for (; held != evicted_.end() && !steps_.IsInUse(held->moment); ++held) num_rows += held->count;
+  if (num_rows > 0) table.ReturnRows(call, num_rows);  // may fail
+  evicted_.erase(evicted_.begin(), held);
+}
+
+std::vector<KeySeen> KeyPolicy::HistoryOf(Call& call, Table& table, int64_t num_keys,
+                                          const int64_t* keys) {
+  KeyHistory& history = KeptHistory(table);
+  std::vector<KeySeen> seen(static_cast<size_t>(num_keys));
+  const std::lock_guard<FairSharedMutex> lock(history.mutex());
+  const std::vector<int64_t> rows = table.FindOnHost(call, num_keys, keys);
+  history.waiting().Find(num_keys, keys, seen.data());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] != kNoRow) seen[i] = history.OfRow(rows[i]);
+  }
+  return seen;
+}
+
+void KeyPolicy::Import(Call& call, Table& table, const std::vector<int64_t>& keys,
+                       const std::vector<KeySeen>& seen) {
+  KeyHistory& history = KeptHistory(table);
+  const auto num_keys = static_cast<int64_t>(keys.size());
+  std::vector<int64_t> waiting_keys;
+  std::vector<KeySeen> waiting;
+  const std::lock_guard<FairSharedMutex> lock(history.mutex());
+  const std::vector<int64_t> rows = table.FindOnHost(call, num_keys, keys.data());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (rows[i] != kNoRow || !options().has_filter()) continue;
+    waiting_keys.push_back(keys[i]);
+    waiting.push_back(seen[i]);
+  }
+  // Allocates first: nothing may fail from here on.
+  history.Reserve(call.executor(), table.Size(call).num_rows, num_keys);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    history.NoteStep(seen[i].step);
+    if (rows[i] == kNoRow) continue;
+    history.SetRow(rows[i], seen[i]);
+    if (options().has_filter()) history.waiting().Admit(keys[i], options().filter_freq);
+  }
+  history.waiting().Put(call.executor(), static_cast<int64_t>(waiting.size()), waiting_keys.data(),
+                        waiting.data());
+  history.ForgetOrder();
+}
+
+int64_t KeyPolicy::NumWaiting() {
+  if (!options().has_filter()) return 0;
+  const std::lock_guard<FairSharedMutex> lock(history_.mutex());
+  return history_.waiting().num_keys();
+}
+
+}  // namespace sok

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to keys that come to a table: which of them get rows, and which keys lose theirs.
+// For tables of any engine; histories are in the host's memory.
+#ifndef SOK_OPS_HISTORY_KEY_POLICY_H_
+#define SOK_OPS_HISTORY_KEY_POLICY_H_
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "ops/history/key_history.h"
+#include "ops/history/table_steps.h"
+
+namespace sok {
+
+/// Keys that come to a table in one lookup or training step.
+struct Arrival {
+  enum class Purpose {
+    kFind,      // keys without a row get none
+    kUse,       // as kFind, but a table with a limit of keys records their use
+    kMakeRoom,  // as kUse, and evicts what kInsert would evict
+    kInsert,    // all keys get rows
+    kTrain,     // distinct keys are counted, and get rows if they have come often enough
+  };
+  Purpose purpose = Purpose::kFind;
+  int64_t num_keys = 0;
+  const int64_t* keys = nullptr;        // [num_keys], in the engine's memory
+  bool keys_are_distinct = false;       // known to the caller
+  const float* initial_rows = nullptr;  // [num_keys, dim], there, too; nullptr: first values
+  int64_t running_step = 0;             // the step that looks them up
+  int64_t since = 0;                    // when that step first used the table
+  // kTrain, on the host:
+  int64_t training_step = 0;
+  const int32_t* counts = nullptr;  // [num_keys], occurrences in this training step
+  /// [num_keys], positions in initial_rows; a key with a position below 0 gets no row.
+  const int64_t* places = nullptr;
+};
+
+struct Evicted {
+  std::vector<int64_t> keys;
+  std::vector<int64_t> rows;
+};
+
+/// Which keys SokEvictKeys evicts.
+struct EvictionRule {
+  int64_t step = 0;           // below 0: the one after the last counted step
+  int64_t steps_to_live = 0;  // 0: no limit
+  float l2_threshold = 0.0f;  // of half a row's squared norm; 0: no limit
+};
+
+/// The policy of one table and its contents. A table that keeps no history of its keys gives all of
+/// them rows and evicts none. Thread-safe. After an error, nothing has changed.
+class KeyPolicy {
+ public:
+  KeyPolicy(const HistoryOptions& options, TableSteps& steps) : history_(options), steps_(steps) {}
+
+  const HistoryOptions& options() const { return history_.options(); }
+  /// nullptr if none is kept.
+  KeyHistory* history() { return options().is_kept ? &history_ : nullptr; }
+  /// kFailedPrecondition if none is kept.
+  KeyHistory& KeptHistory(const Table& table);
+  /// Whether steps must note when they use the table.
+  bool needs_steps() const { return options().may_evict() || options().has_filter(); }
+
+  /// row_ids[i] = the row of keys[i], kNoRow, or, for a key that kTrain has counted and that waits
+  /// for a row, an id of TableSteps::NoteWaiting. With a limit of keys, new keys above the limit
+  /// evict the least recently used ones that the step has not used, which are returned in the order
+  /// of their last uses; throws kOutOfCapacity if those are too few. Otherwise throws as Table.
+  Evicted Arrive(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
+                 int64_t* row_ids);
+  /// As Table::TryFind.
+  bool TryFind(Call& call, Table& table, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+    return !options().is_kept && table.TryFind(call, num_keys, keys, row_ids);
+  }
+
+  /// Evicts keys that last occurred before step - steps_to_live, and keys with half a squared norm
+  /// below l2_threshold; keys that wait for a row are always judged by the step. A key without a
+  /// recorded step gets `step`. Takes the history's lock for a few keys at a time. Returns the
+  /// number of keys that have lost a row.
+  int64_t Evict(Call& call, Table& table, const Plane& rows, EvictionRule rule);
+
+  /// Lets new keys reuse the rows of evicted keys that no step holds any more.
+  void ReturnRows(Call& call, Table& table);
+
+  /// The history of keys on the host.
+  std::vector<KeySeen> HistoryOf(Call& call, Table& table, int64_t num_keys, const int64_t* keys);
+  /// Replaces the history of these distinct keys. Keys without a row still wait for one, however
+  /// often they occurred; without a filter their history is dropped.
+  void Import(Call& call, Table& table, const std::vector<int64_t>& keys,
+              const std::vector<KeySeen>& seen);
+  /// The number of keys that a filter has counted exactly and that have no row.
+  int64_t NumWaiting();
+
+ private:
+  struct CountedKeys {
+    std::vector<size_t> positions;  // in the arrival
+    std::vector<int64_t> keys;
+    std::vector<KeySeen> seen;  // including this step
+  };
+  class RecordedUses;
+
+  void HideGiven(Call& call, const Arrival& arrival, int64_t* row_ids);
+  void Train(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
+             int64_t* row_ids);
+  // The calls below need the history's mutex.
+  Evicted ArriveAtLimit(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
+                        int64_t* row_ids);
+  Evicted ChooseVictims(Call& call, Table& table, const Arrival& arrival, RecordedUses* uses);
+  void EvictRows(Call& call, Table& table, const Evicted& gone);
+  void Decide(const Arrival& arrival, CountedKeys* admitted, CountedKeys* waiting);
+
+  int64_t EvictUnlessUsed(Call& call, Table& table, int64_t first_step,
+                          const std::vector<int64_t>& keys);
+
+  struct EvictedRows {
+    int64_t moment;
+    int64_t count;
+  };
+  KeyHistory history_;
+  TableSteps& steps_;
+  std::deque<EvictedRows> evicted_;  // not returned yet; needs the history's mutex
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_HISTORY_KEY_POLICY_H_
