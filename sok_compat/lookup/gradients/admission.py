@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the keys of training steps, and gives rows to keys that have come often enough."""
+"""The step by which gradients count keys, and the rows that filters admit, once for each lookup."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import reroute_input
 
 _logger = logging.getLogger("sok_compat")
@@ -62,68 +61,8 @@ def occurrences(places: tf.Tensor, row_ids: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.Bincount(arr=places, size=tf.size(row_ids), weights=none)
 
 
-def insert_absent(
-    tables: Sequence[tf.Tensor],
-    keys: Sequence[tf.Tensor],
-    row_ids: Sequence[tf.Tensor],
-    absent_rows: Sequence[tf.Tensor],
-) -> list[tf.Tensor]:
-    """Inserts the keys for which a lookup found no row.
-
-    Args:
-      tables: handles of tables.
-      keys: int64 [n] for each, distinct.
-      row_ids: int64 [n] for each, as the lookup found them: -1 for keys without a row.
-      absent_rows: for each, the initial rows of these keys, or [0, dim] if the op library computes
-        them.
-
-    Returns:
-      Row ids int64 [n] for each.
-    """
-    return ops.sok_insert_absent(
-        tables, keys, row_ids, absent_rows, rows_are_given=_are_given(absent_rows)
-    )
-
-
-def admit_keys(
-    tables: Sequence[tf.Tensor],
-    keys: Sequence[tf.Tensor],
-    row_ids: Sequence[tf.Tensor],
-    counts: Sequence[tf.Tensor],
-    absent_rows: Sequence[tf.Tensor],
-) -> list[tf.Tensor]:
-    """Counts keys, and gives rows to the admitted ones; see SokAdmitKeys.
-
-    Args:
-      tables: handles of tables that keep a history.
-      keys: int64 [n] for each, distinct.
-      row_ids: int64 [n] for each, as the lookup found them: -1 for keys without a row.
-      counts: int32 [n] for each.
-      absent_rows: for each, the initial rows of keys without a row, or [0, dim] if the op library
-        computes them.
-
-    Returns:
-      int64 [n] for each: rows, or ids of keys without a row, below 0.
-    """
-    return ops.sok_admit_keys(
-        tables,
-        keys,
-        row_ids,
-        counts,
-        absent_rows,
-        _current_step(),
-        rows_are_given=_are_given(absent_rows),
-    )
-
-
-def _are_given(absent_rows: Sequence[tf.Tensor]) -> list[bool]:
-    """Whether rows are given for each table's keys without a row; False: the op library computes
-    them."""
-    return [tf.compat.dimension_value(rows.shape[0]) != 0 for rows in absent_rows]
-
-
 def places_to_train(rows_to_train: tf.Tensor) -> tf.Tensor:
-    """Returns int64 [n], the places of the keys that a gradient has, among those of admit_keys."""
+    """Returns int64 [n], the places of a gradient's keys among those of SokAdmitKeys."""
     if _has_waiting.get():
         return tf.where(tf.not_equal(rows_to_train, -1))[:, 0]
     if tf.executing_eagerly():
@@ -162,7 +101,7 @@ def include_waiting_keys(row_ids: tf.Tensor) -> None:
 
 
 def admission_of(op: tf.Operation) -> list[tf.Tensor] | None:
-    """Returns the result of admit_keys for an op of a lookup; None if its keys are not counted yet.
+    """Returns the result of SokAdmitKeys for an op of a lookup; None if that is still to come.
 
     All gradients of the op train the same rows.
     """
@@ -180,7 +119,7 @@ def must_count(op: tf.Operation) -> bool:
 
 
 def remember_admission(op: tf.Operation, rows_to_train: list[tf.Tensor]) -> None:
-    """Remembers the result of admit_keys for an op of a lookup."""
+    """Remembers the result of SokAdmitKeys for an op of a lookup."""
     _admissions(op)[_place(op)] = rows_to_train
 
 
@@ -240,7 +179,8 @@ def count_by_applied(step: tf.Tensor | tf.Variable | None) -> None:
         )
 
 
-def _current_step() -> tf.Tensor:
+def current_step() -> tf.Tensor:
+    """Returns the step by which gradients that are built now count, a scalar int64."""
     with tf.init_scope():  # outside functions and branches
         graph = tf.compat.v1.get_default_graph()
         step = _step.get()

@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from sok_compat.lookup.gradients.admission import (
     admission_of,
-    admit_keys,
+    current_step,
     gradient_kind,
-    insert_absent,
     must_count,
     occurrences,
     places_to_train,
@@ -91,12 +90,15 @@ def _rows_to_train(
     """
     if gradient_kind(op) == "reads":
         return row_ids
-    what = given.tables, given.keys, row_ids
+    what, absent_rows = (given.tables, given.keys, row_ids), given.absent_rows
+    # [0, dim]: the op library computes them.
+    are_given = [tf.compat.dimension_value(rows.shape[0]) != 0 for rows in absent_rows]
     if gradient_kind(op) == "inserts":
-        return insert_absent(*what, given.absent_rows)
+        return ops.sok_insert_absent(*what, absent_rows, rows_are_given=are_given)
     if not counts:
         return admission_of(op)
-    trained = admit_keys(*what, counts, given.absent_rows)
+    step = current_step()
+    trained = ops.sok_admit_keys(*what, counts, absent_rows, step, rows_are_given=are_given)
     remember_admission(op, trained)  # once for all gradients through the lookup
     return trained
 
