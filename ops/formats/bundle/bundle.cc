@@ -17,12 +17,6 @@ namespace {
 
 constexpr int64_t kVerifiedBytes = 4 << 20;  // read at a time
 
-std::string TextOf(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t size : shape) text += (text.size() > 1 ? "," : "") + std::to_string(size);
-  return text + "]";
-}
-
 /// As rows of one byte each.
 Bundle::Piece AsBytes(Bundle::Piece piece) {
   piece.first = 0;
@@ -69,15 +63,13 @@ std::vector<std::string> Bundle::Names(const std::string& begin) const {
   return names;
 }
 
-void Bundle::CheckContains(const std::string& name) const {
-  if (Contains(name)) return;
-  Throw(ErrorCode::kNotFound, "the checkpoint ", prefix_, " has no tensor ", name,
-        "; tf.train.list_variables lists its tensors");
-}
-
 BundleEntry Bundle::EntryOf(const std::string& name) {
-  CheckContains(name);
-  BundleEntry entry = Parsed(name, entries_.at(name));
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) {
+    Throw(ErrorCode::kNotFound, "the checkpoint ", prefix_, " has no tensor ", name,
+          "; tf.train.list_variables lists its tensors");
+  }
+  BundleEntry entry = Parsed(name, found->second);
   CheckFile(name, entry);
   return entry;
 }
@@ -115,7 +107,7 @@ Extents Bundle::CheckedSlice(const std::string& name, const BundleEntry& whole,
     fits = start >= 0 && length >= 0 && length <= size && start <= size - length;
   }
   if (fits) return found;
-  ThrowDamaged(name, ", ", TextOf(whole.shape), ", has a slice that is not within");
+  ThrowDamaged(name, " has a slice that is not within");
 }
 
 std::vector<Bundle::Piece> Bundle::StoredOf(const std::string& name) {

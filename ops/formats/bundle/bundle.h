@@ -44,8 +44,6 @@ class Bundle {
   /// The names of all tensors with this begin, ascending.
   std::vector<std::string> Names(const std::string& begin = "") const;
   bool Contains(const std::string& name) const { return entries_.count(name) > 0; }
-  /// Throws kNotFound.
-  void CheckContains(const std::string& name) const;
   /// The entry of a tensor. Throws kNotFound.
   BundleEntry EntryOf(const std::string& name);
 

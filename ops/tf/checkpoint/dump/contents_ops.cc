@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that move whole tables to and from tensors, through the host's memory.
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -96,28 +95,6 @@ class RowsInUseOp : public tf::OpKernel {
   const bool insert_all_;
 };
 
-std::vector<int64_t> OwnedOf(const TableOptions& options, const std::vector<int64_t>& keys) {
-  std::vector<int64_t> owned;
-  std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
-               [&](int64_t key) { return options.placement.IsOwned(key); });
-  return owned;
-}
-
-/// Inserts those of a part's keys that this rank owns, with their rows [count, dim].
-void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys, const float* rows,
-                 TableFromRows* filled) {
-  std::vector<int64_t> owned_keys;
-  std::vector<float> owned_rows;
-  for (int64_t i = 0; i < count; ++i) {
-    if (!options.placement.IsOwned(keys[i])) continue;
-    owned_keys.push_back(keys[i]);
-    owned_rows.insert(owned_rows.end(), rows + i * options.dim, rows + (i + 1) * options.dim);
-  }
-  filled->Insert(
-      static_cast<int64_t>(owned_keys.size()), owned_keys.data(),
-      [&](size_t column) -> const void* { return column == 0 ? owned_rows.data() : nullptr; });
-}
-
 class LoadTableOp : public WholeTableOp {
  public:
   explicit LoadTableOp(tf::OpKernelConstruction* ctx) : WholeTableOp(ctx), keys_(KindOfKeys(ctx)) {}
@@ -133,16 +110,25 @@ class LoadTableOp : public WholeTableOp {
       communicator.GiveTurn();
       const TableOptions& options = view.options();
       CheckLoadedValues(options, given, values);
-      const std::vector<int64_t> keys(Data<int64_t>(given),
-                                      Data<int64_t>(given) + given.NumElements());
-      const std::vector<int64_t> owned = OwnedOf(options, keys);
-      CheckKeysFit(options, owned, keys_);
-      const auto num_owned = static_cast<int64_t>(owned.size());
-      TableFromRows filled(call, fresh, num_owned, num_owned, /*are_distinct=*/true);
-      const int64_t most = RowsOfPart(options.dim);
-      for (int64_t first = 0; first < values.dim_size(0); first += most) {
-        InsertOwned(options, std::min(most, values.dim_size(0) - first), keys.data() + first,
-                    Data<float>(values) + first * options.dim, &filled);
+      std::vector<int64_t> keys, places;  // that this rank owns, and where they stand
+      for (int64_t i = 0; i < given.NumElements(); ++i) {
+        if (!options.placement.IsOwned(Data<int64_t>(given)[i])) continue;
+        keys.push_back(Data<int64_t>(given)[i]);
+        places.push_back(i);
+      }
+      CheckKeysFit(options, keys, keys_);
+      const auto num_keys = static_cast<int64_t>(keys.size());
+      const int64_t most = std::min(num_keys, RowsOfPart(options.dim)), dim = options.dim;
+      TableFromRows filled(call, fresh, num_keys, most, /*are_distinct=*/true);
+      std::vector<float> rows(static_cast<size_t>(most * dim));
+      for (int64_t first = 0; first < num_keys; first += most) {
+        const int64_t count = std::min(most, num_keys - first);
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t place = places[static_cast<size_t>(first + i)];
+          std::copy_n(Data<float>(values) + place * dim, dim, rows.data() + i * dim);
+        }
+        filled.Insert(count, keys.data() + first,
+                      [&](size_t column) { return column == 0 ? rows.data() : nullptr; });
       }
       communicator.Share();
     });
