@@ -64,7 +64,7 @@ def test_slots(graph, make, slots, scalars):
     assert len(tf1.get_collection(EV_INIT_SLOT_OPS)) == len(slots)
 
 
-@pytest.mark.parametrize("case", ["AdamAsync", "AdagradDecay"])
+@pytest.mark.parametrize("case", ["AdamAsync", "AdagradDecay", "Ftrl"])
 def test_training_goes_on_from_a_checkpoint(tmp_path, case):
     """Of its scalars, too."""
     path, gradients = str(tmp_path / "model"), np.random.default_rng(1).normal(size=[6, 4])
