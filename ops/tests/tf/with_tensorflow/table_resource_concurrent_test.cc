@@ -47,7 +47,7 @@ class SharedTable {
     options.capacity = kMaxRows;
     HistoryOptions history;
     history.is_kept = history.evicts = evicts;
-    resource_->Initialize(op.call(), options, history, MakeRowsVariable(), false);
+    resource_->Initialize(op.call(), options, history, MakeRowsVariable(), {}, false);
     resource_->AttachSlot(op.call(), SlotOptions{"m", {kMaxRows, kDim, true}, 0.0f}, MakeVariable(),
                           false);
   }
