@@ -181,8 +181,10 @@ def test_checkpoints_hold_the_table_with_its_slots(tmp_path):
 
 @pytest.mark.thorough
 def test_models_train_as_those_of_keras_2():
-    """The tests of models once more, in a process without Keras 2."""
-    file = Path(__file__).parents[1] / "eager" / "test_keras_models.py"
+    """The tests of models, and others of layers, once more in a process without Keras 2."""
+    tests = Path(__file__).parents[1]
+    names = ["eager/test_keras_models", "layers/test_ragged_inputs", "variables/test_row_updates"]
+    files = [str(tests / f"{name}.py") for name in names]
     run_python(
         f"""
         import os, sys
@@ -190,7 +192,7 @@ def test_models_train_as_those_of_keras_2():
         import pytest
         os.dup2(2, 1)  # what fails is shown
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--at-most", "2"]
-        sys.exit(pytest.main([*options, {str(file)!r}]))
+        sys.exit(pytest.main([*options, *{files!r}]))
         """,
         is_fresh=True,
     )
