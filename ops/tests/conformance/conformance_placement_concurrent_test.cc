@@ -100,10 +100,10 @@ SOK_TEST(AForeignKeyIsNamedAndChangesNothing) {
   };
   const std::vector<Case> cases = {
       {Kind::kModulo, 5, {"key 5", "belongs to rank 2 of 3", "this is rank 1", "key % world_size"}},
-      {Kind::kModulo, 3001, {"key 3001", "outside of its range, 0 to 2999"}},
-      {Kind::kModulo, -2, {"key -2", "0 to 2999", "raise the capacity", "with a hash index"}},
-      {Kind::kModulo, INT64_MAX, {"9223372036854775807", "0 to 2999"}},
-      {Kind::kModulo, INT64_MIN, {"-9223372036854775808", "0 to 2999"}},
+      {Kind::kModulo, 3001, {"key 3001", "outside of its range, 0 to 2998"}},
+      {Kind::kModulo, -2, {"key -2", "0 to 2998", "raise the capacity", "with a hash index"}},
+      {Kind::kModulo, INT64_MAX, {"9223372036854775807", "0 to 2998"}},
+      {Kind::kModulo, INT64_MIN, {"-9223372036854775808", "0 to 2998"}},
       {Kind::kOneRank, 1000, {"key 1000", "0 to 999"}},
       {Kind::kOneRank, -1, {"key -1", "0 to 999"}},
       {Kind::kRange, 999, {"key 999", "belongs to rank 0 of 3"}},
