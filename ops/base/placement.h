@@ -89,10 +89,9 @@ struct Placement {
   /// Without a hash index, keys are below this limit: the number of keys of all ranks together if
   /// each has `capacity` rows.
   SOK_HOST_DEVICE int64_t KeyLimit(int64_t capacity) const {
-    if (kind == Kind::kModulo && num_keys == 0) {
-      return capacity > INT64_MAX / num_ranks ? INT64_MAX : capacity * num_ranks;
-    }
-    return num_keys > 0 ? num_keys : capacity;
+    if (kind == Kind::kOneRank || kind == Kind::kReplicated) return capacity;
+    if (kind == Kind::kRange || num_keys > 0) return num_keys;
+    return capacity > INT64_MAX / num_ranks ? INT64_MAX : capacity * num_ranks;
   }
 
  private:
