@@ -211,6 +211,45 @@ def test_gradients_have_row_ids(how, is_unique):
             np.testing.assert_array_equal(table.export()[1], -np.ones([2, 2]))
 
 
+INDICES = {
+    "cond": lambda own, other: tf.cond(tf.size(own) > 0, lambda: ONE, lambda: ONE * 2),
+    "a function": lambda own, other: tf.function(lambda: ONE + 0)(),
+    "of another table": lambda own, other: other,
+    "with others": lambda own, other: tf.concat([own, ONE], 0),
+    "their number": lambda own, other: tf.range(tf.size(own), dtype=tf.int64),
+}
+ONE = np.array([1])
+
+
+@pytest.mark.parametrize("indices", INDICES.values(), ids=INDICES)
+def test_other_indices_in_functions(indices):
+    tables = sok.DynamicVariable(2, "zeros"), sok.DynamicVariable(2, "zeros")
+
+    @tf.function(autograph=False)
+    def write():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(read(tables[0], [20, 30])) + tf.reduce_sum(read(tables[1], [20]))
+        own, other = (each.indices for each in tape.gradient(loss, tables))
+        values, found = tf.ones([1, 2]), indices(own, other)
+        tables[0].scatter_add(tf.IndexedSlices(tf.repeat(values, tf.size(found), 0), found))
+
+    with pytest.raises(NotImplementedError, match="indices of its gradients alone"):
+        write()
+
+
+def test_gradients_through_branches_have_row_ids():
+    table = sok.DynamicVariable(2, "zeros")
+
+    @tf.function(autograph=False)
+    def step(is_read):
+        with tf.GradientTape() as tape:
+            loss = tf.cond(is_read, lambda: tf.reduce_sum(read(table, [20, 30])), lambda: 0.0)
+        table.scatter_sub(tape.gradient(loss, table))
+
+    step(tf.constant(True))
+    np.testing.assert_array_equal(table.export()[1], -np.ones([2, 2]))
+
+
 def keras_model():
     sok.Init(global_batch_size=8)
     layer = sok.All2AllDenseEmbedding(

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 _GIVE_DISTINCT_ROWS = ("SokAdmitKeys", "SokFindRows", "SokInsertAbsent", "SokRowsInUse")
-_FUNCTIONS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While")
+_FUNCTIONS = (
+    *("PartitionedCall", "StatefulPartitionedCall"),
+    *("If", "StatelessIf", "While", "StatelessWhile"),
+)
+_TAKE_FROM_ALL = ("Merge", "Pack")  # ops whose outputs consist of elements of all inputs
+_TAKE_FROM_FIRST = (
+    *("Identity", "SokKeepRows", "Cast", "Reshape", "Squeeze", "ExpandDims", "Switch", "Exit"),
+    *("GatherV2", "GatherNd", "StridedSlice", "Slice", "Unique", "UniqueV2", "DynamicPartition"),
+)
 
 
 def rows_are_distinct(row_ids: tf.Tensor) -> bool:
@@ -33,11 +41,11 @@ def giver_of_rows(row_ids: tf.Tensor) -> tf.Operation:
 def are_of_gradient(table: Table, indices: Any) -> bool:
     """Whether indices are known to be the row ids of a gradient of a table.
 
-    In a graph they may be computed from these; in eager mode they are those of the gradient of one
-    lookup, as they are.
+    In a graph they may be some of these, in another order or shape; in eager mode they are those of
+    the gradient of one lookup, as they are.
     """
     if tf.is_symbolic_tensor(indices):
-        return _come_from_lookups(indices)
+        return all(_finds_rows(table, op) for op in _sources(indices))
     if not isinstance(indices, tf.Tensor):
         return False
     return indices.shape.num_elements() == 0 or any(map(bool, _checked(table, indices)))
@@ -66,22 +74,67 @@ def _checked(table: Table, indices: tf.Tensor) -> list[tf.Tensor]:
     is_eager = tf.compat.v1.executing_eagerly_outside_functions()
     if not is_eager or not table.use_hash_index or indices.dtype != tf.int64:
         return []
-    if tf.is_symbolic_tensor(indices) and _come_from_lookups(indices):
-        return []
+    if tf.is_symbolic_tensor(indices):
+        known = (*_GIVE_DISTINCT_ROWS, *_FUNCTIONS)
+        if all(op.type in known for op in _sources(indices)):
+            return []
     with tf.device(table.device):
         return [ops.sok_check_rows_found(table.table_handle, indices)]
 
 
-def _come_from_lookups(indices: tf.Tensor) -> bool:
-    seen, waiting = set(), [indices]
+def _sources(indices: tf.Tensor) -> set[tf.Operation]:
+    """Returns the ops of a graph whose outputs have the numbers in `indices`."""
+    seen, sources, waiting = set(), set(), [indices]
     while waiting:
-        tensor = waiting.pop()
-        if tensor.op.type in (*_GIVE_DISTINCT_ROWS, *_FUNCTIONS):
-            return True
-        if tensor.op not in seen:
-            seen.add(tensor.op)
-            waiting += [x for x in tensor.op.inputs if x.dtype.is_integer]
-    return False
+        op = waiting.pop().op
+        if op in seen:
+            continue
+        seen.add(op)
+        if op.type == "ConcatV2":
+            waiting += op.inputs[:-1]
+        elif op.type in _TAKE_FROM_ALL:
+            waiting += op.inputs
+        elif op.type in _TAKE_FROM_FIRST:
+            waiting.append(op.inputs[0])
+        else:
+            sources.add(op)
+    return sources
+
+
+def _finds_rows(table: Table, op: tf.Operation) -> bool:
+    """Whether an op gives row ids of a table.
+
+    Of a function only, whether a lookup is in it, or in one whose outputs it takes: gradients.
+    """
+    if op.type in _GIVE_DISTINCT_ROWS:
+        return any(_outside(each) is table.table_handle for each in op.inputs)
+    if op.type not in _FUNCTIONS:
+        return False
+    functions = {f.signature.name: f for f in op.graph.as_graph_def().library.function}
+    waiting, seen = [op.node_def], set[str]()
+    while waiting:
+        for value in waiting.pop().attr.values():
+            for name in (value.func.name, *(f.name for f in value.list.func)):
+                if name in functions.keys() - seen:
+                    seen.add(name)
+                    waiting += functions[name].node_def
+    if any(node.op in _GIVE_DISTINCT_ROWS for name in seen for node in functions[name].node_def):
+        return True
+    return any(_finds_rows(table, each.op) for each in op.inputs if each.op.type in _FUNCTIONS)
+
+
+def _outside(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns a tensor outside of the functions and loops that have captured it as this one."""
+    while tf.is_symbolic_tensor(tensor):
+        if tensor.op.type in ("Identity", "Enter", "Switch"):
+            tensor = tensor.op.inputs[0]
+            continue
+        captures = getattr(tensor.graph, "captures", ())
+        outer = [outer for outer, inner in captures if inner is tensor]
+        if not outer:
+            break
+        (tensor,) = outer
+    return tensor
 
 
 def kept_as(row_ids: tf.Tensor, *found: tf.Tensor) -> tf.Tensor:
