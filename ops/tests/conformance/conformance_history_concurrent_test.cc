@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the arrival of keys does on every engine: filters, limits, eviction.
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <random>
 #include <set>
