@@ -45,7 +45,7 @@ WITHIN = {
     "ops/base": ((".",), ("threads", "memory")),
     "ops/cpu": (("rows",), ("index",), (".",)),
     "ops/device": (("memory",), ("kernels",), (".",)),
-    "ops/exchange": (("protocol", "payload", "transport"), ("rendezvous",)),
+    "ops/exchange": ((".",), ("protocol", "payload", "transport"), ("rendezvous",)),
     "ops/formats": (("files",), ("bundle", "dumps")),
     "ops/tf": (
         ("base",),

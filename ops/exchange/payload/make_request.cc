@@ -343,29 +343,32 @@ ShardedRequest MakeRequest(const ShardedRequestOptions& options, const Bags& bag
   return Requester(options, bags, distinct_keys).Make();
 }
 
-JoinedRequest JoinRequests(std::vector<ShardedRequest>& group) {
-  if (group.size() == 1) return {std::move(group[0].data), group[0].send_bytes};
-  JoinedRequest joined;
-  size_t num_bytes = 0;
-  for (const ShardedRequest& requests : group) {
-    num_bytes += requests.data.size() + requests.send_bytes.size() * sizeof(int64_t);
+Outgoing JoinRequests(std::vector<ShardedRequest> group) {
+  struct Joined {
+    std::vector<std::vector<char>> data;      // of each lookup
+    std::vector<std::vector<int64_t>> sizes;  // [owner][lookup]
+  };
+  const auto joined = std::make_shared<Joined>();
+  joined->sizes.resize(group[0].send_bytes.size());
+  for (ShardedRequest& request : group) {
+    for (size_t owner = 0; owner < joined->sizes.size(); ++owner)
+      joined->sizes[owner].push_back(request.send_bytes[owner]);
+    joined->data.push_back(std::move(request.data));
   }
-  joined.data.reserve(num_bytes);
-  std::vector<size_t> done(group.size(), 0);  // bytes of each lookup
-  for (size_t rank = 0; rank < group[0].send_bytes.size(); ++rank) {
-    const size_t begin = joined.data.size();
-    for (const ShardedRequest& requests : group) {
-      const char* size = reinterpret_cast<const char*>(&requests.send_bytes[rank]);
-      joined.data.insert(joined.data.end(), size, size + sizeof(int64_t));
-    }
+  Outgoing outgoing{{}, joined};
+  std::vector<size_t> begins(group.size(), 0);  // in the data of each lookup
+  for (const std::vector<int64_t>& sizes : joined->sizes) {
+    Pieces& message = outgoing.by_rank.emplace_back();
+    if (group.size() > 1)
+      message.emplace_back(reinterpret_cast<const char*>(sizes.data()),
+                           sizes.size() * sizeof(int64_t));
     for (size_t i = 0; i < group.size(); ++i) {
-      const auto part = group[i].data.begin() + static_cast<int64_t>(done[i]);
-      joined.data.insert(joined.data.end(), part, part + group[i].send_bytes[rank]);
-      done[i] += static_cast<size_t>(group[i].send_bytes[rank]);
+      const auto size = static_cast<size_t>(sizes[i]);
+      if (size > 0) message.emplace_back(joined->data[i].data() + begins[i], size);
+      begins[i] += size;
     }
-    joined.send_bytes.push_back(static_cast<int64_t>(joined.data.size() - begin));
   }
-  return joined;
+  return outgoing;
 }
 
 }  // namespace sok

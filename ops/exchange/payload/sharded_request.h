@@ -12,6 +12,7 @@
 #include "ops/base/memory/unset_vector.h"
 #include "ops/base/placement.h"
 #include "ops/engine/bags.h"
+#include "ops/exchange/outgoing.h"
 
 namespace sok {
 
@@ -53,12 +54,8 @@ struct RequestedSums {
 /// Parses the results of MakeRequest on all ranks. Throws kIo for malformed bytes.
 RequestedSums ReadRequests(size_t key_bytes, const std::vector<std::string_view>& of_ranks);
 
-/// The requests of a group of lookups, joined into one message per owner.
-struct JoinedRequest {
-  std::vector<char> data;           // by owner
-  std::vector<int64_t> send_bytes;  // [num_ranks]
-};
-JoinedRequest JoinRequests(std::vector<ShardedRequest>& group);  // moves from a group of one
+/// Joins the requests of a group of lookups into one message per owner.
+Outgoing JoinRequests(std::vector<ShardedRequest> group);
 
 /// [lookup][rank]: the parts of the messages that JoinRequests built for as many lookups, by rank.
 /// Throws kIo for malformed bytes.

@@ -68,8 +68,8 @@ void Coordinator::NoteLookup(const std::string& name) {
 }
 
 void Coordinator::Submit(ExchangeRequest request) {
-  const Outgoing outgoing = OutgoingOf(&request);
-  const std::vector<Pieces> by_rank = outgoing.ByRank();
+  Outgoing outgoing = request.outgoing;  // the request's owner may take it while this sends
+  const size_t num_ranks = outgoing.by_rank.size();
   const auto own = static_cast<size_t>(options_.rank);
   ExchangePlace place{request.collective.id, NameHash(request.exchange)};
   auto written = std::make_shared<HeaderWriter::Header>();
@@ -99,11 +99,10 @@ void Coordinator::Submit(ExchangeRequest request) {
       Entry& entry = buffer_.At(place, header.lookup);
       entry.request = std::move(request);
       entry.since = Clock::now();
-      entry.own_pieces = by_rank[own];
-      entry.own_memory = outgoing.memory;
       entry.parts[own].description = header.description;
-      for (size_t rank = 0; rank < by_rank.size(); ++rank)
-        entry.sent_bytes += rank == own ? 0 : outgoing.send_bytes[rank];
+      for (size_t rank = 0; rank < num_ranks; ++rank)
+        entry.sent_bytes +=
+            rank == own ? 0 : static_cast<int64_t>(NumBytes(outgoing.by_rank[rank]));
       gave_up_on_.clear();
     }
     if (registry_.has_news()) changed_.notify_all();
@@ -111,16 +110,15 @@ void Coordinator::Submit(ExchangeRequest request) {
   if (!failure.empty()) return FailRequest(request, code, failure);
   const auto memory = std::make_shared<std::pair<decltype(written), std::shared_ptr<const void>>>(
       written, outgoing.memory);
-  for (size_t step = 1; step < by_rank.size(); ++step) {  // ranks start with different destinations
-    const size_t rank = (own + step) % by_rank.size();
-    Pieces message = by_rank[rank];
+  for (size_t step = 1; step < num_ranks; ++step) {  // ranks start with different destinations
+    const size_t rank = (own + step) % num_ranks;
+    Pieces message = std::move(outgoing.by_rank[rank]);
     message.insert(message.begin(), written->bytes);
     transport_->Send(static_cast<int>(rank), std::move(message), memory);
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    counters_.negotiation_bytes +=
-        static_cast<int64_t>(written->bytes.size() * (by_rank.size() - 1));
+    counters_.negotiation_bytes += static_cast<int64_t>(written->bytes.size() * (num_ranks - 1));
     headers_.MarkSent(*written);
     complete = buffer_.Sent(place);
   }
@@ -262,7 +260,7 @@ ExchangeResult Coordinator::ResultOf(const Entry& entry) {
     result.parts.push_back(part.bytes);
   }
   try {
-    SetOwnPart(entry.own_pieces, static_cast<size_t>(options_.rank), &result);
+    SetOwnPart(entry.request->outgoing, static_cast<size_t>(options_.rank), &result);
   } catch (const std::bad_alloc&) {
     is_refused = true;
   }

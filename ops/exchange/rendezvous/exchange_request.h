@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "ops/base/error.h"
+#include "ops/exchange/outgoing.h"
 #include "ops/exchange/rendezvous/collective_registry.h"
-#include "ops/exchange/transport/transport.h"
 
 namespace sok {
 
@@ -25,26 +25,13 @@ struct ExchangeResult {
 };
 
 struct ExchangeRequest {
-  Collective collective;                     // the lookup
-  std::string exchange;                      // name within the lookup; one pending at a time
-  StepId step_id;                            // of the requesting op; its failure fails the lookup
-  bool is_patient = false;                   // may wait for another rank longer than stall_seconds
-  bool ends_session = false;                 // no further step of this graph's session follows
-  std::vector<char> data;                    // by destination rank
-  std::vector<int64_t> send_bytes;           // [num_ranks]
-  Pieces pieces;                             // instead of data, for bytes that are elsewhere;
-  std::shared_ptr<const void> memory;        // as in Outgoing
+  Collective collective;      // the lookup
+  std::string exchange;       // name within the lookup; one pending at a time
+  StepId step_id;             // of the requesting op; its failure fails the lookup
+  bool is_patient = false;    // may wait for another rank longer than stall_seconds
+  bool ends_session = false;  // no further step of this graph's session follows
+  Outgoing outgoing;
   std::function<void(ExchangeResult)> done;  // called once, from any thread
-};
-
-/// Bytes for all ranks in order, by reference.
-struct Outgoing {
-  Pieces pieces;                       // each non-empty, with bytes for one rank
-  std::vector<int64_t> send_bytes;     // [num_ranks]
-  std::shared_ptr<const void> memory;  // of the pieces
-
-  /// The pieces of each rank.
-  std::vector<Pieces> ByRank() const;
 };
 
 ExchangeResult FailedExchange(ErrorCode code, std::string message);
@@ -52,11 +39,8 @@ ExchangeResult FailedExchange(ErrorCode code, std::string message);
 /// For error messages.
 std::string ExchangeName(const ExchangeRequest& request);
 
-/// The bytes that a request sends; moves from its data, pieces and memory.
-Outgoing OutgoingOf(ExchangeRequest* request);
-
-/// Makes a rank's pieces for itself, which are not sent, its part of the result.
-void SetOwnPart(const Pieces& pieces, size_t own_rank, ExchangeResult* result);
+/// Makes a rank's bytes for itself, which are not sent, its part of the result.
+void SetOwnPart(const Outgoing& outgoing, size_t own_rank, ExchangeResult* result);
 
 }  // namespace sok
 

@@ -41,9 +41,7 @@ class ReceiveBuffer {
     ExchangePlace place;
     std::string lookup;                      // for error messages
     std::optional<ExchangeRequest> request;  // of this rank; none: not submitted yet
-    Pieces own_pieces;
-    std::shared_ptr<const void> own_memory;
-    int64_t sent_bytes = 0;   // to other ranks
+    int64_t sent_bytes = 0;                  // to other ranks
     Clock::time_point since;  // of this rank's request or, before that, of the first part
     std::vector<Part> parts;  // [num_ranks]
     size_t num_missing = 0;   // parts of other ranks not received

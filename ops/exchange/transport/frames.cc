@@ -8,12 +8,6 @@
 
 namespace sok {
 
-size_t NumBytes(const Pieces& pieces) {
-  size_t num_bytes = 0;
-  for (const std::string_view piece : pieces) num_bytes += piece.size();
-  return num_bytes;
-}
-
 Frame::Frame(Pieces message, std::shared_ptr<const void> memory)
     : num_bytes_(kFrameHeadBytes + NumBytes(message)),
       num_left_(num_bytes_),

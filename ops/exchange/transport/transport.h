@@ -7,14 +7,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "ops/exchange/outgoing.h"
 
 namespace sok {
-
-/// Bytes in several places, to be read in order.
-using Pieces = std::vector<std::string_view>;
-
-size_t NumBytes(const Pieces& pieces);
 
 /// Receives messages from a transport. Called by threads of the transport, one at a time per
 /// source.

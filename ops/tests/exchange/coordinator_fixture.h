@@ -131,11 +131,9 @@ inline ExchangeRequest Request(int rank, int num_ranks, int64_t step, const std:
   ExchangeRequest request;
   request.exchange = exchange;
   request.step_id = StepIdOf(rank, step);
-  for (int to = 0; to < num_ranks; ++to) {
-    const std::string content = Content(rank, to, step, name);
-    request.data.insert(request.data.end(), content.begin(), content.end());
-    request.send_bytes.push_back(static_cast<int64_t>(content.size()));
-  }
+  std::vector<std::string> contents;
+  for (int to = 0; to < num_ranks; ++to) contents.push_back(Content(rank, to, step, name));
+  request.outgoing = TextsByRank(std::move(contents));
   return request;
 }
 

@@ -39,8 +39,7 @@ constexpr int64_t kLarge = 1 << 20;
 /// Of large data for both ranks.
 ExchangeRequest LargeRequest(int rank, int64_t step) {
   ExchangeRequest request = Request(rank, 2, step, "layer");
-  request.data.assign(2 * kLarge, 'x');
-  request.send_bytes = {kLarge, kLarge};
+  request.outgoing = TextToAll(std::string(kLarge, 'x'), 2);
   return request;
 }
 

@@ -75,18 +75,19 @@ ShardedRequest RequestOf(const ShardedRequestOptions& options, const Batch& batc
   return MakeRequest(options, batch.bags, batch.distinct_keys.data());
 }
 
+std::string MessageTo(size_t owner, const std::vector<ShardedRequest>& group) {
+  const Outgoing outgoing = JoinRequests(group);
+  std::string message;
+  for (const std::string_view piece : outgoing.by_rank[owner]) message += piece;
+  return message;
+}
+
 /// Requests of all ranks to one, for each lookup of their groups.
 std::vector<RequestedSums> RequestedOf(const ShardedRequestOptions& options, size_t owner,
                                        const std::vector<std::vector<ShardedRequest>>& groups) {
-  std::vector<JoinedRequest> all_joined;
-  for (std::vector<ShardedRequest> group : groups) all_joined.push_back(JoinRequests(group));
-  std::vector<std::string_view> messages;
-  for (const JoinedRequest& joined : all_joined) {
-    int64_t begin = 0;
-    for (size_t i = 0; i < owner; ++i) begin += joined.send_bytes[i];
-    messages.emplace_back(joined.data.data() + begin,
-                          static_cast<size_t>(joined.send_bytes[owner]));
-  }
+  std::vector<std::string> joined;
+  for (const std::vector<ShardedRequest>& group : groups) joined.push_back(MessageTo(owner, group));
+  const std::vector<std::string_view> messages(joined.begin(), joined.end());
   std::vector<RequestedSums> requested;
   for (const auto& parts : SplitRequests(groups[0].size(), messages)) {
     requested.push_back(ReadRequests(options.key_bytes, parts));
@@ -344,8 +345,8 @@ SOK_TEST(BytesThatAreNoRequest) {
 SOK_TEST(MessagesThatAreNoGroup) {
   const Batch batch({{1, 2}}, Combiner::kSum);
   std::vector<ShardedRequest> group(2, RequestOf(Options(1, 8, 4, 2), batch));
-  const JoinedRequest joined = JoinRequests(group);
-  const std::string_view message(joined.data.data(), joined.data.size());
+  const std::string joined = MessageTo(0, group);
+  const std::string_view message(joined);
   for (size_t size = 0; size < message.size(); ++size) {
     CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"request"},
                  SplitRequests(2, {message.substr(0, size)}));

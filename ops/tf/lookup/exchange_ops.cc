@@ -138,9 +138,7 @@ class ExchangeKeysOp : public ExchangeOp {
       OutputVector(ctx, "reply_counts", requests.back().reply_counts, i);
       OutputVector(ctx, "factors", requests.back().factors, i);
     }
-    JoinedRequest joined = JoinRequests(requests);
-    request->data = std::move(joined.data);
-    request->send_bytes = std::move(joined.send_bytes);
+    request->outgoing = JoinRequests(std::move(requests));
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
@@ -201,7 +199,6 @@ class ExchangeRowsOp : public ExchangeOp {
     const auto kept = RankThatKeeps(ctx, call, wire_dtypes_);
     const RowLayout layout(name(), group, "requested_counts", dims_, wire_dtypes_, kept);
     const RowLayout received(name(), group, "reply_counts", dims_, wire_dtypes_, kept);
-    request->send_bytes = layout.bytes_of_ranks();
     const bool is_on_host = call.engine().IsHostMemory();
     std::shared_ptr<float[]> room(is_on_host ? new float[layout.num_floats()] : nullptr);
     float* next = room.get();
@@ -213,7 +210,7 @@ class ExchangeRowsOp : public ExchangeOp {
       rows.push_back(replies);
       next += is_on_host ? count : 0;
     }
-    SendRows(call, layout, rows, std::move(room), request);
+    request->outgoing = OutgoingRows(call, layout, rows, std::move(room));
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
@@ -309,7 +306,6 @@ class ExchangeValuesOp : public ExchangeOp {
     const Group group(ctx);
     const auto kept = RankThatKeeps(ctx, call, wire_dtypes_);
     const RowLayout layout(name(), group, "reply_counts", Dims(group), wire_dtypes_, kept);
-    request->send_bytes = layout.bytes_of_ranks();
     std::vector<const float*> rows;
     auto tensors = std::make_shared<std::vector<tf::Tensor>>();
     for (int i = 0; i < group.size(); ++i) {
@@ -318,7 +314,7 @@ class ExchangeValuesOp : public ExchangeOp {
       rows.push_back(static_cast<const float*>(values.data()));
       tensors->push_back(values);
     }
-    SendRows(call, layout, rows, std::move(tensors), request);
+    request->outgoing = OutgoingRows(call, layout, rows, std::move(tensors));
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {

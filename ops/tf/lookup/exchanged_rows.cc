@@ -39,7 +39,6 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, const char*
       kept_runs_(dims.size(), RowRun{}) {
   const int64_t num_ranks = group.Vector(counts_list, 0).NumElements();
   for (int64_t rank = 0; rank < num_ranks; ++rank) {
-    begin_of_ranks_.push_back(total_bytes_);
     int64_t num_bytes = 0;
     for (int item = 0; item < group.size(); ++item) {
       const auto& counts = group.Vector(counts_list, item);
@@ -60,7 +59,6 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, const char*
       num_bytes += num_floats * ElementBytes(wire_dtypes_[i]);
     }
     bytes_of_ranks_.push_back(num_bytes);
-    total_bytes_ += num_bytes;
   }
 }
 
@@ -88,12 +86,15 @@ void RowLayout::CheckKept(int item, const RowLayout& sent) const {
 }
 
 void RowLayout::CheckReceived(const ExchangeResult& result) const {
+  const auto sum = [](const std::vector<int64_t>& of_ranks) {
+    return std::accumulate(of_ranks.begin(), of_ranks.end(), int64_t{0});
+  };
   std::vector<int64_t> received_bytes;
   for (const std::string_view part : result.parts)
     received_bytes.push_back(static_cast<int64_t>(part.size()));
   if (received_bytes == bytes_of_ranks_) return;
-  Throw(ErrorCode::kInvalidArgument, op_name_, ": expected ", total_bytes_, " bytes of rows, got ",
-        std::accumulate(received_bytes.begin(), received_bytes.end(), int64_t{0}),
+  Throw(ErrorCode::kInvalidArgument, op_name_, ": expected ", sum(bytes_of_ranks_),
+        " bytes of rows, got ", sum(received_bytes),
         "; do all ranks run the same layers, on batches of the same size?");
 }
 

@@ -42,10 +42,7 @@ class RowLayout {
             std::optional<size_t> kept);
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
-  int64_t total_bytes() const { return total_bytes_; }
   size_t num_floats() const;  // of all items, including rows that are not sent
-  /// The position of a run in the bytes of all ranks.
-  int64_t PlaceOf(const RowRun& run) const { return begin_of_ranks_[run.rank] + run.first_byte; }
   Element wire_dtype(int item) const { return wire_dtypes_[static_cast<size_t>(item)]; }
   int64_t num_rows(int item) const { return num_rows_[static_cast<size_t>(item)]; }
   const std::vector<RowRun>& runs(int item) const { return runs_[static_cast<size_t>(item)]; }
@@ -63,8 +60,6 @@ class RowLayout {
   const std::string op_name_;
   const std::vector<Element> wire_dtypes_;
   std::vector<int64_t> bytes_of_ranks_;
-  std::vector<int64_t> begin_of_ranks_;
-  int64_t total_bytes_ = 0;
   std::vector<int64_t> num_rows_;
   std::vector<std::vector<RowRun>> runs_;
   std::vector<RowRun> kept_runs_;

@@ -14,66 +14,54 @@ namespace tf = tensorflow;
 
 std::atomic<int64_t> num_saturated{0};
 
-/// A run of an item's rows, on the device.
-struct Run {
-  int64_t first_byte;
-  const float* begin;
-  int64_t num_floats;
-  Element wire_dtype;
-};
-
-/// The runs in the order of the bytes.
-std::vector<Run> RunsOf(const RowLayout& layout, const std::vector<const float*>& rows) {
-  std::vector<Run> runs;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const int item = static_cast<int>(i);
-    for (const RowRun& run : layout.runs(item)) {
-      runs.push_back({layout.PlaceOf(run), rows[i] + run.first_float, run.num_floats,
-                      layout.wire_dtype(item)});
-    }
+/// Calls use(item, run) for the runs of all items, by item and then by rank.
+template <typename Use>
+void ForEachRun(const RowLayout& layout, size_t num_items, const Use& use) {
+  for (size_t item = 0; item < num_items; ++item) {
+    for (const RowRun& run : layout.runs(static_cast<int>(item))) use(item, run);
   }
-  std::sort(runs.begin(), runs.end(),
-            [](const Run& a, const Run& b) { return a.first_byte < b.first_byte; });
-  return runs;
 }
 
-void SendInPlace(const std::vector<Run>& runs, std::shared_ptr<const void> memory,
-                 ExchangeRequest* request) {
-  for (const Run& run : runs) {
-    if (run.num_floats == 0) continue;
-    request->pieces.emplace_back(reinterpret_cast<const char*>(run.begin),
-                                 static_cast<size_t>(run.num_floats) * sizeof(float));
-  }
-  request->memory = std::move(memory);
+Outgoing InPlace(const RowLayout& layout, const std::vector<const float*>& rows,
+                 std::shared_ptr<const void> memory) {
+  Outgoing outgoing{std::vector<Pieces>(layout.bytes_of_ranks().size()), std::move(memory)};
+  ForEachRun(layout, rows.size(), [&](size_t item, const RowRun& run) {
+    if (run.num_floats == 0) return;
+    outgoing.by_rank[run.rank].emplace_back(
+        reinterpret_cast<const char*>(rows[item] + run.first_float),
+        static_cast<size_t>(run.num_floats) * sizeof(float));
+  });
+  return outgoing;
 }
 
-void CopyNarrowed(OpCall& call, const RowLayout& layout, const std::vector<Run>& runs,
-                  ExchangeRequest* request) {
-  request->data.resize(static_cast<size_t>(layout.total_bytes()));
+Outgoing Narrowed(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows) {
+  std::vector<std::string> texts;
+  for (const int64_t bytes : layout.bytes_of_ranks())
+    texts.emplace_back(static_cast<size_t>(bytes), '\0');
   std::vector<float> room;
-  for (const Run& run : runs) {
-    char* to = request->data.data() + run.first_byte;
-    if (run.wire_dtype == Element::kFloat32) {
-      call.CopyToHost(reinterpret_cast<float*>(to), run.begin, run.num_floats);
+  ForEachRun(layout, rows.size(), [&](size_t item, const RowRun& run) {
+    char* to = texts[run.rank].data() + run.first_byte;
+    const float* begin = rows[item] + run.first_float;
+    const Element dtype = layout.wire_dtype(static_cast<int>(item));
+    if (dtype == Element::kFloat32) {
+      call.CopyToHost(reinterpret_cast<float*>(to), begin, run.num_floats);
     } else {
-      const float* from = call.OnHost(run.begin, run.num_floats, &room);
-      num_saturated += Narrow(run.wire_dtype, from, run.num_floats, to);
+      num_saturated += Narrow(dtype, call.OnHost(begin, run.num_floats, &room), run.num_floats, to);
     }
-  }
+  });
+  return TextsByRank(std::move(texts));
 }
 
 }  // namespace
 
-void SendRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
-              std::shared_ptr<const void> memory, ExchangeRequest* request) {
-  const std::vector<Run> runs = RunsOf(layout, rows);
-  const bool travel_as_they_are = std::all_of(
-      runs.begin(), runs.end(), [](const Run& run) { return run.wire_dtype == Element::kFloat32; });
-  if (travel_as_they_are && call.engine().IsHostMemory()) {
-    SendInPlace(runs, std::move(memory), request);
-  } else {
-    CopyNarrowed(call, layout, runs, request);
-  }
+Outgoing OutgoingRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
+                      std::shared_ptr<const void> memory) {
+  bool are_unconverted = true;
+  for (size_t item = 0; item < rows.size(); ++item)
+    are_unconverted =
+        are_unconverted && layout.wire_dtype(static_cast<int>(item)) == Element::kFloat32;
+  return are_unconverted && call.engine().IsHostMemory() ? InPlace(layout, rows, std::move(memory))
+                                                         : Narrowed(call, layout, rows);
 }
 
 int64_t FloatsOf(tf::DataType dtype) {

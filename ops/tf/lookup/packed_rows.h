@@ -11,10 +11,10 @@
 
 namespace sok {
 
-/// Adds the rows of all items, which are on the device, to the request: by reference, kept alive by
-/// `memory`, if they are in the host's memory and sent unconverted; else as copies.
-void SendRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
-              std::shared_ptr<const void> memory, ExchangeRequest* request);
+/// The rows of all items, which are on the device: kept alive by `memory` if they are in the host's
+/// memory and sent unconverted; else as copies.
+Outgoing OutgoingRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
+                      std::shared_ptr<const void> memory);
 
 /// The number of floats with the size of a number.
 int64_t FloatsOf(tensorflow::DataType dtype);

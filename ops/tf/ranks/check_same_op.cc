@@ -28,12 +28,8 @@ class CheckSameOp : public ExchangeOp {
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
-    const std::string text(Input(ctx, "signature").scalar<tf::tstring>()());
-    const int num_ranks = CurrentCoordinator()->num_ranks();
-    for (int rank = 0; rank < num_ranks; ++rank) {
-      request->data.insert(request->data.end(), text.begin(), text.end());
-      request->send_bytes.push_back(static_cast<int64_t>(text.size()));
-    }
+    request->outgoing = TextToAll(Input(ctx, "signature").scalar<tf::tstring>()(),
+                                  static_cast<size_t>(CurrentCoordinator()->num_ranks()));
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {

@@ -23,7 +23,7 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
 
  protected:
-  /// Fills the request's data, or pieces, and send_bytes.
+  /// Fills the request's outgoing bytes.
   virtual void Send(tensorflow::OpKernelContext* ctx, ExchangeRequest* request) = 0;
   /// Sets the outputs that Send has not set.
   virtual void Receive(tensorflow::OpKernelContext* ctx, const ExchangeResult& result) = 0;

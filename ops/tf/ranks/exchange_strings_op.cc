@@ -49,11 +49,8 @@ class ExchangeStringsOp : public ExchangeOp {
     }
     request->is_patient = is_patient_;
     request->ends_session = ends_session_;
-    for (int rank = 0; rank < num_ranks; ++rank) {
-      const std::string_view text(texts(sent.dims() > 0 ? rank : 0));
-      request->data.insert(request->data.end(), text.begin(), text.end());
-      request->send_bytes.push_back(static_cast<int64_t>(text.size()));
-    }
+    request->outgoing = sent.dims() == 0 ? TextToAll(texts(0), static_cast<size_t>(num_ranks))
+                                         : TextsByRank({texts.data(), texts.data() + texts.size()});
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {

@@ -29,15 +29,12 @@ void GatheredParts::Receive(const Use& use) {
 
 /// Runs one round; returns whether some rank has more.
 bool GatheredParts::Round(bool has_more, const char* data, size_t num_bytes, const Use& use) {
-  const char said = has_more ? 1 : 0;
-  std::vector<char> bytes{said};
-  bytes.insert(bytes.end(), data, data + num_bytes);
-  bytes.insert(bytes.end(), static_cast<size_t>(communicator_.num_ranks() - 1), said);
-  std::vector<int64_t> sizes(static_cast<size_t>(communicator_.num_ranks()), 1);
-  sizes[0] += static_cast<int64_t>(num_bytes);
+  std::vector<std::string> texts(static_cast<size_t>(communicator_.num_ranks()),
+                                 std::string(1, has_more ? 1 : 0));
+  texts[0].append(data, num_bytes);
   bool is_more_to_come = false;
   int64_t rank = 0;
-  for (const std::string& part : communicator_.Exchange(std::move(bytes), std::move(sizes))) {
+  for (const std::string& part : communicator_.Exchange(std::move(texts))) {
     is_more_to_come = is_more_to_come || part.at(0) != 0;
     if (part.size() > 1) use(rank, part.data() + 1, part.size() - 1);
     ++rank;

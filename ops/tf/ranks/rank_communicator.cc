@@ -18,37 +18,22 @@ RankCommunicator::RankCommunicator(tensorflow::OpKernelContext* ctx, int64_t num
       held_(std::move(held)),
       watch_(ctx, held_) {}
 
-std::vector<std::string> RankCommunicator::Exchange(std::vector<char> data,
-                                                    std::vector<int64_t> send_bytes) {
+std::vector<std::string> RankCommunicator::Exchange(std::vector<std::string> texts) {
   if (!held_) {
     Throw(ErrorCode::kFailedPrecondition,
           "the table is shared with other ranks, but this process is not connected to them");
   }
   Barrier(/*is_patient=*/true);  // so that late ranks need not buffer data of the others
-  ExchangeRequest request;
-  request.data = std::move(data);
-  request.send_bytes = std::move(send_bytes);
-  request.is_patient = true;
-  return Submit(std::move(request));
+  return Submit(TextsByRank(std::move(texts)), /*is_patient=*/true);
 }
 
 void RankCommunicator::Barrier(bool is_patient) {
-  if (!held_) return;
-  ExchangeRequest request;
-  request.send_bytes.resize(static_cast<size_t>(num_ranks_), 0);
-  request.is_patient = is_patient;
-  Submit(std::move(request));
+  if (held_) Submit(TextToAll("", static_cast<size_t>(num_ranks_)), is_patient);
 }
 
 std::vector<std::string> RankCommunicator::Share(const std::string& text) {
   if (!held_) return {text};
-  ExchangeRequest request;
-  for (int64_t rank = 0; rank < num_ranks_; ++rank) {
-    request.data.insert(request.data.end(), text.begin(), text.end());
-    request.send_bytes.push_back(static_cast<int64_t>(text.size()));
-  }
-  request.is_patient = true;
-  return Submit(std::move(request));
+  return Submit(TextToAll(text, static_cast<size_t>(num_ranks_)), /*is_patient=*/true);
 }
 
 bool RankCommunicator::ShareAny(bool is_true) {
@@ -56,11 +41,14 @@ bool RankCommunicator::ShareAny(bool is_true) {
   return std::any_of(all.begin(), all.end(), [](const std::string& each) { return !each.empty(); });
 }
 
-std::vector<std::string> RankCommunicator::Submit(ExchangeRequest request) {
+std::vector<std::string> RankCommunicator::Submit(Outgoing outgoing, bool is_patient) {
   std::promise<std::vector<std::string>> promise;
+  ExchangeRequest request;
   request.collective = held_->collective();
   request.exchange = "part_" + std::to_string(num_exchanges_++);
   request.step_id = step_id_;
+  request.is_patient = is_patient;
+  request.outgoing = std::move(outgoing);
   request.done = [&promise](const ExchangeResult& result) {
     try {  // an exception would end the thread of the exchanges
       if (!result.error.empty()) Throw(result.code, result.error);

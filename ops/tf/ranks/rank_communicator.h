@@ -36,9 +36,9 @@ class RankCommunicator {
     if (rank_ == 0) Barrier(/*is_patient=*/true);
   }
 
-  /// Sends `data`, by destination rank; send_bytes is [num_ranks]. Returns the data from each rank.
-  /// Throws kFailedPrecondition without other ranks.
-  std::vector<std::string> Exchange(std::vector<char> data, std::vector<int64_t> send_bytes);
+  /// Sends each rank its text, [num_ranks]. Returns the text from each rank. Throws
+  /// kFailedPrecondition without other ranks.
+  std::vector<std::string> Exchange(std::vector<std::string> texts);
 
   /// Returns the texts of all ranks once all have called it: whatever one has done before, all have
   /// done.
@@ -48,7 +48,7 @@ class RankCommunicator {
 
  private:
   void Barrier(bool is_patient);
-  std::vector<std::string> Submit(ExchangeRequest request);
+  std::vector<std::string> Submit(Outgoing outgoing, bool is_patient);
 
   const StepId step_id_;
   const int64_t num_ranks_;

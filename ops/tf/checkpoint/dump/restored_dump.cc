@@ -2,7 +2,6 @@
 #include "ops/tf/checkpoint/dump/restored_dump.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -31,18 +30,18 @@ RowsBlock BlockIn(const char* data, int64_t count, const std::vector<int64_t>& w
 }
 
 /// The rows at `places` of a block, as bytes.
-void AppendChosen(const RowsBlock& block, const std::vector<int64_t>& places,
-                  const std::vector<int64_t>& widths, std::vector<char>* bytes) {
+std::string Chosen(const RowsBlock& block, const std::vector<int64_t>& places,
+                   const std::vector<int64_t>& widths) {
+  std::string bytes;
   const auto append = [&](const void* from, int64_t value_bytes) {
     const auto* values = static_cast<const char*>(from);
-    for (const int64_t place : places) {
-      const char* value = values + place * value_bytes;
-      bytes->insert(bytes->end(), value, value + value_bytes);
-    }
+    for (const int64_t place : places)
+      bytes.append(values + place * value_bytes, static_cast<size_t>(value_bytes));
   };
   append(block.keys, sizeof(int64_t));
   for (size_t i = 0; i < widths.size(); ++i)
     append(block.planes[i], widths[i] * static_cast<int64_t>(sizeof(float)));
+  return bytes;
 }
 
 /// Sends each rank the rows that it owns, if this process is connected to others, and uses its own.
@@ -58,15 +57,14 @@ void Scatter(RankCommunicator& communicator, const Placement& placement,
     }
   }
   const auto own = static_cast<size_t>(placement.rank);
-  std::vector<char> kept, sent;
-  std::vector<int64_t> send_bytes;
-  for (size_t rank = 0; rank < places.size(); ++rank) {
-    const bool is_sent = rank != own && communicator.is_connected();
-    if (is_sent || rank == own) AppendChosen(block, places[rank], widths, is_sent ? &sent : &kept);
-    const auto count = is_sent ? static_cast<int64_t>(places[rank].size()) : 0;
-    send_bytes.push_back(count * RowBytes(widths));
+  const std::string kept = Chosen(block, places[own], widths);
+  if (communicator.is_connected()) {
+    std::vector<std::string> texts(places.size());
+    for (size_t rank = 0; rank < places.size(); ++rank) {
+      if (rank != own) texts[rank] = Chosen(block, places[rank], widths);
+    }
+    communicator.Exchange(std::move(texts));
   }
-  if (communicator.is_connected()) communicator.Exchange(std::move(sent), std::move(send_bytes));
   use(BlockIn(kept.data(), static_cast<int64_t>(places[own].size()), widths));
 }
 
@@ -83,10 +81,9 @@ void ForEachOwnedBlock(RankCommunicator& communicator, const Placement& placemen
   for (int64_t first = 0; first == 0 || first < num_rows; first += most) {
     const int64_t count = std::min(most, num_rows - first);
     if (source == nullptr) {
-      const std::vector<std::string> received = communicator.Exchange(
-          {}, std::vector<int64_t>(static_cast<size_t>(communicator.num_ranks()), 0));
-      data.assign(received[0].begin(), received[0].end());
-      use(BlockIn(data.data(), static_cast<int64_t>(data.size()) / row_bytes, widths));
+      const std::string received = communicator.Exchange(
+          std::vector<std::string>(static_cast<size_t>(communicator.num_ranks())))[0];
+      use(BlockIn(received.data(), static_cast<int64_t>(received.size()) / row_bytes, widths));
       continue;
     }
     data.resize(static_cast<size_t>(count * row_bytes));
