@@ -248,7 +248,7 @@ def test_strings_have_the_keys_of_deeprec(graph):
     (table,) = tf1.get_collection(EMBEDDING_VARIABLES)
     gradient = tf.gradients(layer, table)[0]
     with initialized_session(rewrites=False) as session:
-        session.run(gradient.values)
+        session.run(gradient)
         keys = session.run(table.export()[0])
     assert 3694432073954588132 in keys and len(keys) == 2
 
