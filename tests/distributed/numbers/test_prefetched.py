@@ -46,8 +46,11 @@ def test_a_wrong_batch_fails_its_step_on_all_ranks(ranks):
         is_bad = number == len(ranks) - 1
         for step, seen in enumerate(rank["bad bag"]["seen"]):
             kind = seen if isinstance(seen, str) else None
-            bad = "InvalidArgumentError" if is_bad else "UnknownError"
-            assert kind == {BAD_STEP: bad, STEPS: "OutOfRangeError"}.get(step)
+            if step == BAD_STEP:
+                # The other lookup of the bad rank may fail first, by a rank that has heard of it.
+                assert kind == "UnknownError" or (is_bad and kind == "InvalidArgumentError")
+            else:
+                assert kind == {STEPS: "OutOfRangeError"}.get(step)
 
 
 def test_a_full_table_fails_the_step_that_fills_it(ranks):
