@@ -113,9 +113,9 @@ SECTIONS = {
         Entry("tf.get_embedding_variable", "differs",
               "Key k starts as key floormod(k, `default_value_dim`) does, on any number of ranks "
               "and parts; if the initializer has a seed, with the numbers of `tf.get_variable`, "
-              "as there. Initializers like `orthogonal` need a seed for this on several ranks: "
-              "without one each rank draws. A key gets its row in a step that computes its "
-              "gradient. A regularizer or constraint raises."),
+              "as there. Default rows are drawn once in a session; an initializer that runs again "
+              "empties its variable, and changes nothing there. A key gets its row in a step that "
+              "computes its gradient. A regularizer or constraint raises."),
         Entry("tf.EmbeddingVariable", "differs",
               "`total_count()` and `export()` give keys of this rank; `sparse_read`, "
               "`get_frequency`, `get_version` and lookups need all ranks. Parts have no "

@@ -53,7 +53,13 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
                                tf::Tensor first_rows, bool keep_existing) {
   std::unique_lock<FairSharedMutex> lock(mutex_);  // no op may see the variable with another plane
   if (keep_existing && table_) return;
-  std::shared_ptr<Table> table = call.engine().MakeTable(options);
+  TableOptions made = options;
+  if (made.first_value.kind == FirstValue::Kind::kRows &&
+      first_rows_.shape() == first_rows.shape()) {
+    first_rows = first_rows_;  // as they were drawn first
+    made.first_value.rows = Data<float>(first_rows);
+  }
+  std::shared_ptr<Table> table = call.engine().MakeTable(made);
   const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index};
   std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
   PlaneVariable fresh(std::move(rows), plane_options);

@@ -47,7 +47,7 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
 
   /// Recreates the table, empty, with its rows in `rows`. Attached slots stay attached. With
   /// `keep_existing`, no effect on a table that exists. `first_rows`: the memory behind
-  /// options.first_value.rows, which nobody else uses.
+  /// options.first_value.rows, which nobody else uses; a table that has such rows keeps its own.
   void Initialize(OpCall& call, const TableOptions& options, const HistoryOptions& history,
                   VariablePtr rows, tensorflow::Tensor first_rows, bool keep_existing);
 

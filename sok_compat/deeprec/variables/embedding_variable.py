@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -101,9 +102,11 @@ class EmbeddingVariable(RecordsKeys, Table):
         self.steps_to_live = steps_to_live_of(option, steps_to_live)
         placement = Placement.by_modulo(connected_ranks())
         whole = name.removesuffix(part.suffix) if part else name
+        seed = tf.compat.v1.get_default_graph().seed
         if first_value is None:
+            drawn_by = zlib.crc32(f"{seed} {whole}".encode()) >> 1
             first_value = first_value_of(
-                initializer, option.init, embedding_dim, self.words.initializer
+                initializer, option.init, embedding_dim, self.words.initializer, drawn_by
             )
         if part:
             first_value = dataclasses.replace(first_value, name=whole)
@@ -112,7 +115,7 @@ class EmbeddingVariable(RecordsKeys, Table):
             embedding_dim,
             first_value,
             name=name,
-            seed=tf.compat.v1.get_default_graph().seed,
+            seed=seed,
             trainable=trainable,
             placement=placement,
             collections=collections,

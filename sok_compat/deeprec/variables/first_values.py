@@ -22,14 +22,15 @@ def first_value_of(
     init: InitializerOption,
     embedding_dim: int,
     called: str,
+    seed: int,
 ) -> FirstValue:
-    """The first values of an embedding variable's rows.
+    """The first values of an embedding variable's rows, which depend on no number of ranks.
 
     Stock distributions without a seed of their own are functions of (seed, name, floormod(key,
-    default_value_dim), column), so they do not depend on the number of ranks. Other initializers
-    run once, as part of the variable's initializer, for default_value_dim rows, which checkpoints
-    store. So rows of an initializer with a seed are DeepRec's: those of an ordinary variable
-    [default_value_dim, embedding_dim] with it (kv_variable_ops.py, feature_descriptor_impl.h).
+    default_value_dim), column). Other initializers run once, as part of the variable's
+    initializer, for default_value_dim rows, which checkpoints store. So rows of an initializer
+    with a seed are DeepRec's: those of an ordinary variable [default_value_dim, embedding_dim]
+    with it (kv_variable_ops.py, feature_descriptor_impl.h).
 
     Args:
       initializer: None (a truncated normal with stddev 1), a class or instance of TF1 or Keras, a
@@ -38,6 +39,7 @@ def first_value_of(
       init: an InitializerOption; its initializer, if any, overrides `initializer`.
       embedding_dim: floats in a row.
       called: what messages call the initializer.
+      seed: of an initializer that runs, and of TensorFlow's random ops in it, if they have none.
 
     Raises:
       ValueError: the initializer is none of these, or gives rows of another size.
@@ -57,7 +59,38 @@ def first_value_of(
         first = FirstValue("preset", initializer=initializer, called=called)
     if first.kind not in ("evaluated", "preset"):
         return dataclasses.replace(first, period=init.default_value_dim)
-    return _of_rows(lambda: first.whole_table(shape), shape, called)
+    first = dataclasses.replace(first, initializer=_seeded(first.initializer, seed))
+    make_rows = _drawing_alike(lambda: first.whole_table(shape), seed)
+    return _of_rows(make_rows, shape, called)
+
+
+def _seeded(initializer: Any, seed: int) -> Any:
+    """An initializer of TensorFlow or Keras that has no seed, with this one; others as they are."""
+    config = initializer.get_config() if hasattr(initializer, "get_config") else {}
+    if "seed" not in config or config["seed"] is not None:
+        return initializer
+    return type(initializer).from_config({**config, "seed": seed})
+
+
+def _drawing_alike(make_rows: Callable[[], tf.Tensor], seed: int) -> Callable[[], tf.Tensor]:
+    """`make_rows`, in a function with this seed if it has random ops without one.
+
+    The seeds of such ops go by their numbers in a graph, and the graphs of ranks may differ.
+    """
+
+    @tf.function(autograph=False)
+    def rows(seed):
+        tf.compat.v1.set_random_seed(seed)
+        return make_rows()
+
+    with tf.init_scope():
+        ops = rows.get_concrete_function(None).graph.get_operations()
+    has_seeds = [
+        bool(op.get_attr("seed") or op.get_attr("seed2"))
+        for op in ops
+        if "seed2" in op.node_def.attr
+    ]
+    return make_rows if all(has_seeds) else lambda: rows(seed)
 
 
 def _one_row(value: Any, embedding_dim: int, called: str) -> tf.Tensor:

@@ -22,10 +22,13 @@ OPTIONS = {
 
 
 def initializer_of(name):
-    """One that the op library draws, or, for two options, one whose values are given."""
-    if name == "bloom":
-        return tf.glorot_uniform_initializer(seed=2)
-    return None if name != "steps" else lambda shape, dtype=None: 0.01 * tf.ones(shape, tf.float32)
+    """One that the op library draws, or that TensorFlow does, with a seed or without."""
+    return {
+        "counted": tf.orthogonal_initializer(),
+        "filter": lambda shape, dtype=None: 0.3 * tf.random.normal(shape),
+        "bloom": tf.glorot_uniform_initializer(seed=2),
+        "steps": lambda shape, dtype=None: 0.01 * tf.ones(shape, tf.float32),
+    }.get(name)
 
 
 def make_batches():
@@ -39,6 +42,7 @@ def make_batches():
 def train(ids):
     """(what to run in a step, {option: its variable})."""
     step = tf.train.get_or_create_global_step()
+    tf.stack([tf.zeros([])] * (RANK + 1))  # so that the graphs of ranks differ
     variables, losses = {}, []
     bags = tf.RaggedTensor.from_tensor(ids, row_splits_dtype=tf.int64)
     weights = tf.RaggedTensor.from_row_splits(
