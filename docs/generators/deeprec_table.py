@@ -261,7 +261,8 @@ SECTIONS = {
 BEHAVIOUR = [  # (what, state, note): of no single name
     ("names of TensorFlow 1 in `tensorflow.python` that TensorFlow 2 has moved", "works",
      "in launched scripts: those of `framework.ops`, `ops.array_ops`, `ops.control_flow_ops`, "
-     "`ops.rnn_cell` and `util.nest` that DeepRec's models use"),
+     "`ops.rnn_cell` and `util.nest` that DeepRec's models use, and columns in "
+     "`feature_column.feature_column` and `feature_column_v2`"),
     ("older names of embedding variables, in `tensorflow.python.ops`", "differs",
      "in launched scripts: `variables.CounterFilterOptions`, `variable_scope."
      "get_embedding_variable` with `filter_options`, `kv_variable_ops.EmbeddingVariable`; "

@@ -12,6 +12,8 @@ from tensorflow.contrib.layers.python.layers import feature_column, feature_colu
 from tensorflow.contrib.rnn import BasicLSTMCell as Cell
 from tensorflow.contrib.rnn.python.ops import core_rnn_cell
 from tensorflow.contrib.rnn.python.ops.core_rnn_cell import _Linear
+from tensorflow.python.feature_column import feature_column as fc, feature_column_v2
+from tensorflow.python.feature_column.feature_column_v2 import categorical_column_with_multihash
 from tensorflow.python.ops import array_ops, control_flow_ops, embedding_ops
 from tensorflow.python.ops.control_flow_ops import while_loop
 from tensorflow.python.ops.embedding_ops import fused_safe_embedding_lookup_sparse
@@ -39,6 +41,11 @@ assert adagrad_decay_v2.AdagradDecayOptimizerV2 is tf.train.AdagradDecayOptimize
 extended = decay.extend_with_decoupled_weight_decay(tf.train.AdamOptimizer)
 assert issubclass(extended, decay.DecoupledWeightDecayExtension)
 assert decay.AdamWOptimizer is tf.train.AdamWOptimizer and issubclass(extended, optimizer.Optimizer)
+assert fc.input_layer is tf.feature_column.input_layer and fc._LazyBuilder
+assert fc.linear_model is tf.feature_column.linear_model and feature_column_v2.numeric_column
+assert categorical_column_with_multihash is tf.feature_column.categorical_column_with_multihash
+for name in feature_column_v2.__all__:
+    assert getattr(feature_column_v2, name) is getattr(tf.feature_column, name)
 try:
     core_rnn_cell._no_such_cell
 except AttributeError as error:
