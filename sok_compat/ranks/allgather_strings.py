@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +14,11 @@ import tensorflow as tf
 from sok_compat.ranks.collectives import begin_collective, graph_beside
 from sok_compat.ranks.identity import current_ranks, is_connected
 from sok_compat.runtime.error_texts import first_line
+from sok_compat.runtime.graphs import state_of
 from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1
 
-_rooms: dict[Any, _Room] = {}  # {(where, options): _Room}
-_rooms_beside: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {graph: the same}
 _making = threading.Lock()
 
 
@@ -112,7 +110,7 @@ def value_of_rank_0(where: str, make: Callable[[], Any], graph: tf.Graph | None 
 
 def _room(where, beside, options):
     with _making:
-        rooms = _rooms if beside is None else _rooms_beside.setdefault(beside, {})
+        rooms = state_of(beside).gathers_of_strings
         key = where, *sorted(options.items())
         if key not in rooms:
             rooms[key] = _make_room(where, beside, options)

@@ -3,25 +3,19 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import itertools
 import re
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.graphs import graphs_around, is_function, outside, state_of
 from sok_compat.runtime.op_library import note_lookup, ops
 from sok_compat.runtime.tf_versions import CondBranchFuncGraph
 
-_lookups: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {graph: Counter of names}
-_reductions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # the same for reductions
-_occurrences: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {graph: Counter of names}
-_graph_numbers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {session's graph: number}
-_graphs_beside: weakref.WeakSet = weakref.WeakSet()
 _next_graph_number = itertools.count()
 _numbers_apart = itertools.count(1 << 32)  # of graphs that only one rank builds
 _NUMBER_OF_ALL = -1  # of graphs that all ranks have, whatever other graphs they build
@@ -57,14 +51,14 @@ def begin_collective(
         graph = tf.compat.v1.get_default_graph()
         path, outermost = _functions_around(graph)
         name = "/".join([*path, name])
-        count = _lookups.setdefault(graph, collections.Counter())
+        count = state_of(graph).lookups
         count[name] += 1
         if count[name] > 1:
             name += f":{count[name]}"
         number = _number_of(outermost)
         name_in_graph = f"{name} of graph {number}" if number > 0 else name
         note_lookup(name_in_graph)
-        if outermost in _graphs_beside:  # the graph's sessions, which are numbered, are others
+        if state_of(outermost).is_beside:  # the graph's sessions, which are numbered, are others
             name, number = name_in_graph, -1
         return begin(lookup=name, description=description, graph=number, name=op_name, **attributes)
 
@@ -83,8 +77,9 @@ def graph_beside(graph: tf.Graph | None = None) -> tf.Graph:
       graph: the session's graph that identifies it; None if it is the same for all graphs.
     """
     beside = tf.Graph()
-    _graph_numbers[beside] = _NUMBER_OF_ALL if graph is None else _number_of(graph)
-    _graphs_beside.add(beside)
+    state = state_of(beside)
+    state.number = _NUMBER_OF_ALL if graph is None else _number_of(graph)
+    state.is_beside = True
     return beside
 
 
@@ -117,12 +112,12 @@ def named_reduction(what: str) -> dict[str, Any]:
     if tf.executing_eagerly():
         return {}
     graph = tf.compat.v1.get_default_graph()
-    is_function = hasattr(graph, "outer_graph")  # each call of a function has a scope
     name = ".".join([*_functions_around(graph)[0], what])
-    count = _reductions.setdefault(graph, collections.Counter())
+    count = state_of(graph).reductions
     count[name] += 1
     name = re.sub("[^A-Za-z0-9_.-]", "_", f"sok_compat.{name}.{count[name]}")
-    return {"name": name, "ignore_name_scope": not is_function}
+    # Each call of a function has a scope.
+    return {"name": name, "ignore_name_scope": not is_function(graph)}
 
 
 def gradient_occurrence(collective: tf.Tensor) -> int:
@@ -134,9 +129,9 @@ def gradient_occurrence(collective: tf.Tensor) -> int:
     if tf.executing_eagerly():
         return 0
     graph = _around_branches(tf.compat.v1.get_default_graph())
-    collective = _outside_of_branches(collective)
+    collective = next((x for x in outside(collective) if not _is_of_branch(x)), collective)
     name = collective.name if tf.is_symbolic_tensor(collective) else "eager"
-    count = _occurrences.setdefault(graph, collections.Counter())
+    count = state_of(graph).gradients
     count[name] += 1
     return count[name] - 1
 
@@ -162,32 +157,22 @@ def _out_of_branches():
 
 
 def _around_branches(graph):
-    while isinstance(graph, CondBranchFuncGraph):
-        graph = graph.outer_graph
-    return graph
+    return next(g for g in graphs_around(graph) if not isinstance(g, CondBranchFuncGraph))
 
 
-def _outside_of_branches(tensor):
-    """The tensor outside of all branches that a branch has captured as this one."""
-    while tf.is_symbolic_tensor(tensor) and isinstance(tensor.graph, CondBranchFuncGraph):
-        captured = [outer for outer, inner in tensor.graph.captures if inner is tensor]
-        if not captured:
-            break
-        (tensor,) = captured
-    return tensor
+def _is_of_branch(tensor):
+    return tf.is_symbolic_tensor(tensor) and isinstance(tensor.graph, CondBranchFuncGraph)
 
 
 def _functions_around(graph):
     """(names of the functions being built, outermost first; the graph around them)."""
-    names = []
-    while hasattr(graph, "outer_graph"):
-        # Without the numbers that make names unique in a process.
-        names.insert(0, re.sub(r"(_\d+)+$", "", graph.name))
-        graph = graph.outer_graph
-    return names, graph
+    *functions, outermost = graphs_around(graph)
+    # Without the numbers that make names unique in a process.
+    return [re.sub(r"(_\d+)+$", "", each.name) for each in reversed(functions)], outermost
 
 
 def _number_of(graph):
-    if graph not in _graph_numbers:
-        _graph_numbers[graph] = next(_numbers_apart if is_of_one_rank() else _next_graph_number)
-    return _graph_numbers[graph]
+    state = state_of(graph)
+    if state.number is None:
+        state.number = next(_numbers_apart if is_of_one_rank() else _next_graph_number)
+    return state.number

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.runtime import integrations
+from sok_compat.runtime.graphs import ancestors, captured_as, is_function
 
 _MARK = "_sok_compat_table"  # an attribute of tensors: a weak reference to the table
 _REDUCED = "_sok_compat_reduced"  # an attribute of tensors that have been reduced over ranks
@@ -70,12 +71,11 @@ def is_handle_of_plane(tensor: Any) -> bool:
 def is_unknown(gradient: Any) -> bool:
     """Whether a gradient is slices that a function got as arguments, perhaps of a table."""
     tensor: Any = gradient.indices if isinstance(gradient, tf.IndexedSlices) else None
-    while tf.is_symbolic_tensor(tensor):
-        made_of = _made_of(tensor)
-        if not made_of:
-            return tensor.op.type == "Placeholder" and hasattr(tensor.graph, "outer_graph")
-        tensor = made_of[0]
-    return False
+    if not tf.is_symbolic_tensor(tensor):
+        return False
+    *_, first = ancestors([tensor], lambda gradient: _made_of(gradient)[:1])
+    is_symbolic = tf.is_symbolic_tensor(first)
+    return is_symbolic and first.op.type == "Placeholder" and is_function(first.graph)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -156,28 +156,18 @@ def _marked_table(tensor):
 
 def _attribute(tensor, name):
     """The attribute of a tensor or of one that it is made of; None if there is none."""
-    seen, waiting = set(), [tensor]
-    while waiting:
-        tensor = waiting.pop()
-        if id(tensor) in seen:
-            continue
-        seen.add(id(tensor))
-        if hasattr(tensor, name):
-            return getattr(tensor, name)
-        if tf.is_symbolic_tensor(tensor):
-            waiting += _made_of(tensor)
-    return None
+    found = (each for each in ancestors([tensor], _made_of) if hasattr(each, name))
+    return getattr(next(found, None), name, None)
 
 
 def _made_of(tensor):
     """The inputs of a symbolic tensor that are gradients of the same variable."""
-    op = tensor.op
-    if op.type == "Placeholder" and hasattr(tensor.graph, "captures"):
-        return [outer for outer, inner in tensor.graph.captures if inner is tensor]
-    rank = tensor.shape.rank
-    if op.type not in _PASSING or rank == 0:
+    if not tf.is_symbolic_tensor(tensor):
         return []
-    return [x for x in op.inputs if x.shape.rank in (rank, None)]
+    rank = tensor.shape.rank
+    if tensor.op.type not in _PASSING or rank == 0:
+        return captured_as(tensor)
+    return [x for x in tensor.op.inputs if x.shape.rank in (rank, None)]
 
 
 def _marking_tape(gradient, is_shared, check_tape):

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.graphs import state_here
 from sok_compat.runtime.settings import WIRE_DTYPE, WIRE_DTYPES
-
-_of_graphs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-_of_eager_code: list[str] = []  # at most one
 
 
 def wire_dtype() -> str:
@@ -24,11 +21,7 @@ def wire_dtype() -> str:
       ValueError: SOK_WIRE_DTYPE has an invalid value.
     """
     with tf.init_scope():
-        if tf.executing_eagerly():
-            chosen = _of_eager_code[0] if _of_eager_code else None
-        else:
-            chosen = _of_graphs.get(tf.compat.v1.get_default_graph())
-    return chosen or WIRE_DTYPE.value()
+        return state_here().wire_dtype or WIRE_DTYPE.value()
 
 
 def set_wire_dtype(name: str | tf.DType | None) -> None:
@@ -42,10 +35,7 @@ def set_wire_dtype(name: str | tf.DType | None) -> None:
     """
     name = None if name is None else checked_wire_dtype(name)
     with tf.init_scope():
-        if tf.executing_eagerly():
-            _of_eager_code[:] = [] if name is None else [name]
-        else:
-            _of_graphs[tf.compat.v1.get_default_graph()] = name
+        state_here().wire_dtype = name
 
 
 def checked_wire_dtype(name: Any) -> str:

@@ -15,6 +15,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.files.headed_files import bytes_of_dumps, file_stem
 from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables, load_tables, run_logged
 from sok_compat.ranks.allgather_strings import allgather_bytes
+from sok_compat.runtime.graphs import state_of
 from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable
 from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable
 from sok_compat.sparse_operation_kit.optimizer import OptimizerWrapper
@@ -251,9 +252,7 @@ def _own_contents(variable: Any, session: Any) -> list[np.ndarray]:
         keys, rows = variable.export()
         return [keys.numpy(), rows.numpy(), variable.key_history(keys)[1].numpy()]
     graph = session.graph
-    if not hasattr(graph, "_sok_incremental_dumps"):
-        graph._sok_incremental_dumps = {}
-    ops_of_graph = graph._sok_incremental_dumps
+    ops_of_graph = state_of(graph).exports
     if variable.table_name not in ops_of_graph:
         with graph.as_default():
             keys, rows = variable.export()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from sok_compat.ranks.shared_gradients import mark_handle_of_plane
+from sok_compat.runtime.graphs import graphs_around
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
     EagerResourceDeleter,
@@ -38,10 +39,8 @@ def name_from_scope(scope: str) -> str:
     name = scope.rstrip("/")
     if not tf.executing_eagerly():
         return name
-    graph = tf.compat.v1.get_default_graph()
-    while hasattr(graph, "outer_graph"):  # a function being traced
-        graph = graph.outer_graph
-    return graph.unique_name(name)
+    *_, outermost = graphs_around(tf.compat.v1.get_default_graph())
+    return outermost.unique_name(name)
 
 
 def unique_id(name: str) -> str:

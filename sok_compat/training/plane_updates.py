@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from sok_compat.runtime.graphs import ancestors, ops_before
 from sok_compat.tables.gpu_plane import PLANE_READS
 
 if TYPE_CHECKING:
@@ -105,16 +106,9 @@ def is_read_for_good(read: tf.Operation, operations: Sequence[tf.Operation]) -> 
     )
 
 
-def _ancestors(to_visit: Iterable[tf.Operation], among: set[tf.Operation]) -> set[tf.Operation]:
+def _ancestors(ops: Iterable[tf.Operation], among: set[tf.Operation]) -> set[tf.Operation]:
     """Returns the ops of the set `among` that run before some ops, and these ops themselves."""
-    found: set[tf.Operation] = set()
-    to_visit = list(to_visit)
-    while to_visit:
-        op = to_visit.pop()
-        if op in among and op not in found:
-            found.add(op)
-            to_visit += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
-    return found
+    return set(ancestors(among.intersection(ops), lambda op: among.intersection(ops_before(op))))
 
 
 def unused(operations: Sequence[tf.Operation], without: set[tf.Operation]) -> set[tf.Operation]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sok_compat.runtime.graphs import ops_before
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
     constant_value,
@@ -124,8 +125,8 @@ class _Rewriting:
         waited_for = {}
         for op in control_inputs:
             if op in self._left_out:
-                before = [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
-                before = [x for x in before if x in op.control_inputs or x in self._left_out]
+                after = self._left_out.union(op.control_inputs)
+                before = [each for each in ops_before(op) if each in after]
                 waited_for.update(dict.fromkeys(self._waited_for(before)))
             else:
                 waited_for[self._replaced.get(op, op)] = None

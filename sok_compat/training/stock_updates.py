@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sok_compat.runtime.graphs import outside
 from sok_compat.runtime.tf_versions import reroute_input
 from sok_compat.tables.rows.row_ids import rows_are_distinct
 from sok_compat.training.stock_rules import AppliedRule, inputs_of, rule_of
@@ -37,25 +38,15 @@ def speed_up(operations: Sequence[tf.Operation], tables: Sequence[Table]) -> Non
     updates = [op for op in operations if op.type.startswith(_SPARSE_UPDATES)]
     if not updates:
         return
-    by_handle = _tables_by_handle(updates[0].graph, tables)
+    by_handle = {id(table.handle): table for table in tables}
     for op in updates:
-        table = by_handle.get(op.inputs[0].name)
+        table = by_handle.get(id(outside(op.inputs[0])[-1]))
         if table is None:
             continue
         if op.type == "ResourceScatterAdd":
             _speed_up_descent(op, table)
         else:
             _speed_up(op, table)
-
-
-def _tables_by_handle(graph: tf.Graph, tables: Sequence[Table]) -> dict[str, Table]:
-    """Returns {name of the tensor that is a table's handle in `graph`: the table}."""
-    by_handle = {t.handle.name: t for t in tables if tf.is_symbolic_tensor(t.handle)}
-    for outside, inside in getattr(graph, "captures", ()):  # a function's
-        for table in tables:
-            if outside is table.handle:
-                by_handle[inside.name] = table
-    return by_handle
 
 
 def _speed_up(op: tf.Operation, table: Table) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +21,7 @@ from sok_compat.checkpoint.streams.streamed_save import StreamedTable, save_chec
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.identity import is_connected
 from sok_compat.runtime import integrations
+from sok_compat.runtime.graphs import state_of
 from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0
 from sok_compat.runtime.tf_versions import (
     BaseSaverBuilder,
@@ -33,7 +33,6 @@ from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.table import has_rows_of_a_rank, is_part_of_table
 
 _last = threading.local()  # .path: of the last checkpoint saved with other ranks
-_graphs: weakref.WeakSet = weakref.WeakSet()  # that save checkpoints with other ranks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +77,7 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
         if not tf.executing_eagerly():
             _check_disk_is_shared(held)
             if is_shared:
-                _graphs.add(tf.compat.v1.get_default_graph())
+                state_of(tf.compat.v1.get_default_graph()).saves_objects = True
             return save_checkpoint(file_prefix, held.tables, held.specs)
 
         # One step of all ranks, which fails as a whole.
@@ -233,7 +232,7 @@ def _is_of_ranks(path):
     """Whether all ranks saved a checkpoint together, so that rank 0 manages its files."""
     if tf.executing_eagerly():
         return path is not None and getattr(_last, "path", None) == path
-    return tf.compat.v1.get_default_graph() in _graphs
+    return state_of(tf.compat.v1.get_default_graph()).saves_objects
 
 
 def _value_of_rank_0(make):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -23,11 +22,9 @@ from sok_compat.checkpoint.streams.stored_tensors import tensors_in_readable
 from sok_compat.ranks.allgather_strings import allgather_strings
 from sok_compat.ranks.identity import ranks_of_job
 from sok_compat.runtime.error_texts import first_line
+from sok_compat.runtime.graphs import ancestors, state_of
 from sok_compat.runtime.tf_versions import checkpoint_management
 from sok_compat.tables.table import is_shared_table
-
-# {graph: {name of the save tensor: whether all ranks save it}}
-_are_shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def saves_with_other_ranks(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> bool:
@@ -41,9 +38,10 @@ def saves_with_other_ranks(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> 
     if saver_def is None:  # not built yet: it will save all variables
         return has_shared_tables(graph)
     name = saver_def.save_tensor_name
-    known = _are_shared.setdefault(graph, {})
-    if name not in known:
-        known[name] = _waits_for_ranks(graph.get_tensor_by_name(name).op)
+    known = state_of(graph).shared_savers
+    if name not in known:  # it may be the saver of an imported graph
+        before = ancestors([graph.get_tensor_by_name(name).op])
+        known[name] = any(op.type == "SokBeginCollective" for op in before)
     return known[name]
 
 
@@ -51,19 +49,6 @@ def has_shared_tables(graph: tf.Graph) -> bool:
     """Whether a graph has tables that several ranks share."""
     variables = graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
     return any(is_shared_table(variable) for variable in variables)
-
-
-def _waits_for_ranks(op):
-    """Whether an op depends on a collective; also for imported graphs."""
-    seen, ahead = set(), [op]
-    while ahead:
-        op = ahead.pop()
-        if op.type == "SokBeginCollective":
-            return True
-        if op not in seen:
-            seen.add(op)
-            ahead += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return False
 
 
 def saving_with_other_ranks(save: Callable[..., Any]) -> Callable[..., Any]:

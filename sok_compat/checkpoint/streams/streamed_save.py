@@ -12,6 +12,7 @@ from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0
 from sok_compat.checkpoint.streams.self_reading import SelfReadingSaveable
 from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.identity import is_connected
+from sok_compat.runtime.graphs import outside
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0, STALL_TIMEOUT
 from sok_compat.runtime.tf_versions import BaseSaverBuilder
@@ -161,10 +162,8 @@ def _read_now(tensor):
 
     The first read, of a saver in a graph, waits for nothing. Returns None for None.
     """
-    read = tensor if tf.is_symbolic_tensor(tensor) else None
-    while read is not None and read.op.type == "Identity":
-        read = read.op.inputs[0]
-    if read is None or read.op.type != "ReadVariableOp":
+    read = None if tensor is None else outside(tensor)[-1]
+    if not tf.is_symbolic_tensor(read) or read.op.type != "ReadVariableOp":
         return tensor
     (handle,) = read.op.inputs
     with tf.device(handle.device):

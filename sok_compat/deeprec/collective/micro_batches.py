@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
+from sok_compat.runtime.graphs import ancestors, state_of
 
 _SET_FIRST = (
     "set optimizer_options.micro_batch_num before the optimizer's minimize() or apply_gradients()"
@@ -23,8 +24,6 @@ _SET_FIRST = (
 _INSTEAD = "or take micro_batch_num = 1 and the whole batch as the script's"
 
 _is_on = False  # whether a configuration has asked for micro batches
-_steps: weakref.WeakKeyDictionary[tf.Graph, list[_Step]] = weakref.WeakKeyDictionary()
-_whole: weakref.WeakSet[tf.Graph] = weakref.WeakSet()  # have steps without micro batches
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,20 +45,20 @@ def ask_for(number: int | None) -> None:
     global _is_on
     if not number or number <= 1:
         return
-    if tf.get_default_graph() in _whole:
+    if state_of(tf.get_default_graph()).has_whole_steps:
         raise RuntimeError(f"micro_batch_num={number} comes too late: {_SET_FIRST}, {_INSTEAD}")
     _is_on = True
 
 
 def mean_gradients(grads_and_vars: Iterable[tuple[Any, tf.Variable]]) -> list[tuple[Any, Any]]:
     """The (gradient, variable) pairs to apply: means over the micro batches of a step."""
-    pairs, graph = list(grads_and_vars), tf.get_default_graph()
+    pairs, state = list(grads_and_vars), state_of(tf.get_default_graph())
     if not _is_on:
-        _whole.add(graph)
+        state.has_whole_steps = True
         return pairs
     with tf.name_scope("micro_batches"):
         step = _Step(tf.placeholder_with_default(0.0, [], name="number"), [], [], [])
-        _steps.setdefault(graph, []).append(step)
+        state.micro_batches.append(step)
         check = tf.debugging.Assert(
             step.number > 0,
             [
@@ -115,13 +114,13 @@ class _MicroBatches(tf.train.SessionRunHook):
         self._number = number
 
     def begin(self) -> None:
-        graph = tf.get_default_graph()
-        if graph in _whole or graph not in _steps:
+        state = state_of(tf.get_default_graph())
+        if state.has_whole_steps or not state.micro_batches:
             raise RuntimeError(
                 f"micro_batch_num={self._number} needs a graph that an optimizer of tf.train "
                 f"trains: {_SET_FIRST}, {_INSTEAD}"
             )
-        self._steps_of = functools.cache(functools.partial(_steps_behind, _steps[graph]))
+        self._steps_of = functools.cache(functools.partial(_steps_behind, state.micro_batches))
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         session, run = run_context.session, run_context.original_args
@@ -141,12 +140,6 @@ class _MicroBatches(tf.train.SessionRunHook):
 
 def _steps_behind(steps: Sequence[_Step], fetched: tuple[Any, ...]) -> list[_Step]:
     """The steps that a run of these tensors and operations takes."""
-    waiting = [each.op if isinstance(each, tf.Tensor) else each for each in fetched]
-    found = set(waiting)
-    while waiting:
-        op = waiting.pop()
-        for above in (*(tensor.op for tensor in op.inputs), *op.control_inputs):
-            if above not in found:
-                found.add(above)
-                waiting.append(above)
+    ops = [each.op if isinstance(each, tf.Tensor) else each for each in fetched]
+    found = set(ancestors(ops))
     return [step for step in steps if step.number.op in found]

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.graphs import GraphState, ancestors, state_here, state_of
 from sok_compat.runtime.tf_versions import reroute_input
 
 _logger = logging.getLogger("sok_compat")
@@ -67,13 +68,11 @@ def places_to_train(rows_to_train: tf.Tensor) -> tf.Tensor:
         return tf.where(tf.not_equal(rows_to_train, -1))[:, 0]
     if tf.executing_eagerly():
         return tf.where(rows_to_train >= 0)[:, 0]
-    graph = tf.compat.v1.get_default_graph()
-    if not hasattr(graph, "_sok_gradients_of_rows"):
-        graph._sok_gradients_of_rows = {}
     ids = tf.maximum(rows_to_train, tf.constant(-1, tf.int64))
     where = tf.where(tf.not_equal(ids, -1))
     # Made here, as a loop's ops take no others.
-    graph._sok_gradients_of_rows[where.op.name] = ids.op, tf.constant(tf.int64.min, tf.int64)
+    least = tf.constant(tf.int64.min, tf.int64)
+    state_here().gradients_of_rows[where.op.name] = ids.op, least
     return where[:, 0]
 
 
@@ -87,17 +86,12 @@ def include_waiting_keys(row_ids: tf.Tensor) -> None:
     """
     if not tf.is_symbolic_tensor(row_ids):
         return
-    of_rows = getattr(row_ids.graph, "_sok_gradients_of_rows", {})
-    seen, ahead = set(), [row_ids.op] if of_rows else []
-    while ahead:
-        op = ahead.pop()
-        if op in seen:
-            continue
-        seen.add(op)
+    of_rows = state_of(row_ids.graph).gradients_of_rows
+    made_of = ancestors([row_ids.op], lambda op: [x.op for x in op.inputs if x.dtype.is_integer])
+    for op in made_of if of_rows else ():
         if op.name in of_rows:
             ids, least = of_rows.pop(op.name)
             reroute_input(ids, 1, least)
-        ahead += [x.op for x in op.inputs if x.dtype.is_integer]
 
 
 def admission_of(op: tf.Operation) -> list[tf.Tensor] | None:
@@ -128,11 +122,7 @@ def _admissions(op: tf.Operation) -> dict[Any, list[tf.Tensor]]:
     if tf.executing_eagerly():
         return {}
     graph = tf.compat.v1.get_default_graph()
-    if op.graph is not graph:
-        return {}
-    if not hasattr(graph, "_sok_admissions"):
-        graph._sok_admissions = {}
-    return graph._sok_admissions
+    return state_of(graph).admissions if op.graph is graph else {}
 
 
 def _place(op: tf.Operation) -> tuple[str, Any] | None:
@@ -145,11 +135,10 @@ def _place(op: tf.Operation) -> tuple[str, Any] | None:
 
 def counted_step(graph: tf.Graph) -> tf.Tensor | tf.Variable | None:
     """Returns the step by which gradients in a graph count, or would count, or None."""
-    with graph.as_default():
-        for kept in ("_sok_step", "_sok_assumed_step"):
-            if hasattr(graph, kept):
-                return getattr(graph, kept)
-        return tf.compat.v1.train.get_global_step()
+    for step in (state_of(graph).step, state_of(graph).assumed_step):
+        if step is not None:
+            return step
+    return tf.compat.v1.train.get_global_step(graph)
 
 
 def count_by_applied(step: tf.Tensor | tf.Variable | None) -> None:
@@ -160,13 +149,12 @@ def count_by_applied(step: tf.Tensor | tf.Variable | None) -> None:
     Args:
       step: the step with which they are applied, an integer variable or tensor; None: no change.
     """
-    graph = tf.compat.v1.get_default_graph()
-    assumed = getattr(graph, "_sok_assumed_step", None)
+    state = state_of(tf.compat.v1.get_default_graph())
+    assumed, before = state.assumed_step, state.step
     if step is None or assumed is None or _step.get() is not None:
         return
-    before = getattr(graph, "_sok_step", None)
     if before is None:
-        graph._sok_step = step
+        state.step = step
         if step.name != tf.compat.v1.train.get_global_step().name:
             with tf.init_scope():
                 reroute_input(assumed.op, 0, tf.cast(step, tf.int64))
@@ -182,22 +170,21 @@ def count_by_applied(step: tf.Tensor | tf.Variable | None) -> None:
 def current_step() -> tf.Tensor:
     """Returns the step by which gradients that are built now count, a scalar int64."""
     with tf.init_scope():  # outside functions and branches
-        graph = tf.compat.v1.get_default_graph()
-        step = _step.get()
+        state, step = state_of(tf.compat.v1.get_default_graph()), _step.get()
         if step is None:
-            step = getattr(graph, "_sok_step", None)
+            step = state.step
         if step is None:
-            step = _assumed_step(graph)
+            step = _assumed_step(state)
         else:
-            graph._sok_step = step
+            state.step = step
     return tf.cast(step, tf.int64)
 
 
-def _assumed_step(graph: tf.Graph) -> tf.Tensor | tf.Variable:
+def _assumed_step(state: GraphState) -> tf.Tensor | tf.Variable:
     """The global step, until gradients are applied with another one."""
     if tf.executing_eagerly():
         return tf.compat.v1.train.get_or_create_global_step()
-    if not hasattr(graph, "_sok_assumed_step"):
+    if state.assumed_step is None:
         step = tf.cast(tf.compat.v1.train.get_or_create_global_step(), tf.int64)
-        graph._sok_assumed_step = tf.identity(step, name="counted_step")
-    return graph._sok_assumed_step
+        state.assumed_step = tf.identity(step, name="counted_step")
+    return state.assumed_step

@@ -17,6 +17,7 @@ import tensorflow as tf
 from sok_compat.lookup.gradients.of_groups import dense_shape_of
 from sok_compat.lookup.gradients.recomputed import read_no_tables_to_recompute
 from sok_compat.runtime import integrations
+from sok_compat.runtime.graphs import is_function, outside
 from sok_compat.runtime.tf_versions import control_flow_ops
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def note_lookup(table: Table) -> None:
         return
     read_no_tables_to_recompute()
     graph = tf.compat.v1.get_default_graph()
-    if hasattr(graph, "outer_graph") or graph._get_control_flow_context() is not None:
+    if is_function(graph) or graph._get_control_flow_context() is not None:
         setattr(table.handle, _TABLE, weakref.ref(table))
         make_no_zeros_of_tables()
 
@@ -79,15 +80,8 @@ def _with_empty_slices_of_switches(zeros_like: Callable[..., Any]) -> Callable[.
 
 def _table_of(handle: tf.Tensor) -> Table | None:
     """Returns the table of a handle, or of the handle it was captured or switched from; or None."""
-    while handle is not None and not hasattr(handle, _TABLE):
-        if not tf.is_symbolic_tensor(handle):
-            return None
-        if handle.op.type == "Switch":
-            handle = handle.op.inputs[0]
-            continue
-        captures = getattr(handle.graph, "captures", ())
-        handle = next((outer for outer, inner in captures if inner is handle), None)
-    return None if handle is None else getattr(handle, _TABLE)()
+    tables = (getattr(each, _TABLE)() for each in outside(handle) if hasattr(each, _TABLE))
+    return next(tables, None)
 
 
 def _no_rows(table: Table, handle: tf.Tensor) -> tf.IndexedSlices:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.lookup.prefetching.runner import PrefetchRunner
+from sok_compat.runtime.graphs import ancestors, is_function, state_here, state_of
 from sok_compat.runtime.op_library import ops
 
 _logger = logging.getLogger("sok_compat")
@@ -49,7 +50,7 @@ def prefetch_lookups(batch: Any, capacity: int = 1) -> Any:
     Raises:
       ValueError: in eager mode or in a function; batch has no tensor; capacity is out of range.
     """
-    if tf.executing_eagerly() or hasattr(tf1.get_default_graph(), "outer_graph"):
+    if tf.executing_eagerly() or is_function(tf1.get_default_graph()):
         raise ValueError(
             "sok.prefetch_lookups is for graphs of sessions; in eager mode and functions, use "
             "tf.data.Dataset.prefetch"
@@ -77,8 +78,7 @@ def prefetched_request(
     """
     if tf.executing_eagerly():
         return None
-    graph = tf1.get_default_graph()
-    for batches in getattr(graph, "_sok_prefetched_batches", ()):
+    for batches in state_here().prefetched:
         copies = batches.copies_of(inputs)
         if copies is not None:
             return batches.put_and_take(send_request(copies, batches.begin_collective))
@@ -95,7 +95,7 @@ class _Batches:
     def __init__(self, sources: Sequence[Any], capacity: int) -> None:
         graph = tf1.get_default_graph()
         self._graph = graph
-        number = len(getattr(graph, "_sok_prefetched_batches", ()))
+        number = len(state_of(graph).prefetched)
         self._where = {"batches": f"batches_{number}_{next(_numbers)}", "capacity": capacity}
         with tf.control_dependencies(None), tf.device("CPU:0"):
             self._batch = ops.sok_prefetch_next(**self._where)
@@ -104,11 +104,8 @@ class _Batches:
         sources = [tf.convert_to_tensor(source) for source in sources]
         self.taken = self.put_and_take(sources)
         self._sources = {taken.name: source for taken, source in zip(self.taken, sources)}
-        self._depends: dict[str, bool] = {}  # {name of an op: whether it depends on a batch}
         self._refused: set[str] = set()
-        if not hasattr(graph, "_sok_prefetched_batches"):
-            graph._sok_prefetched_batches = []
-        graph._sok_prefetched_batches.append(self)
+        state_of(graph).prefetched.append(self)
 
     def begin_collective(self, **attributes: Any) -> tf.Tensor:
         """As ops.sok_begin_collective, for the thread."""
@@ -130,10 +127,10 @@ class _Batches:
         alone."""
         if any(tensor.graph is not self._graph for tensor in inputs):
             return None
-        if not any(self._is_of_batch(tensor.op) for tensor in inputs):
+        if self._batch.op not in ancestors(tensor.op for tensor in inputs):
             return None
-        nodes, problem = self._nodes_before(inputs)
-        if problem:
+        nodes = list(ancestors(self._computed(inputs), self._before))
+        for problem in filter(None, map(_why_not, nodes)):
             self._say(problem)
             return None
         graph_def = tf1.GraphDef(library=self._graph.as_graph_def().library)
@@ -151,48 +148,18 @@ class _Batches:
         copied = {**dict(zip(wanted, copied)), **self._sources}
         return [copied[tensor.name] for tensor in inputs]
 
-    def _is_of_batch(self, op: tf.Operation) -> bool:
-        """Whether an op depends on the batch; results are cached."""
-        waiting = [op]
-        while waiting:
-            last = waiting[-1]
-            before = _before(last)
-            unknown = [each for each in before if each.name not in self._depends]
-            if last.name in self._depends:
-                waiting.pop()
-            elif last.name == self._batch.op.name:
-                self._depends[last.name] = True
-            elif unknown and last.type not in _CONTROL_FLOW:
-                waiting.extend(unknown)
-            else:
-                self._depends[last.name] = any(self._depends.get(each.name) for each in before)
-        return self._depends[op.name]
+    def _computed(self, tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
+        """The ops of those tensors that the batch does not hold."""
+        return [tensor.op for tensor in tensors if tensor.name not in self._sources]
 
-    def _nodes_before(
-        self, tensors: Sequence[tf.Tensor]
-    ) -> tuple[Sequence[tf.Operation], str | None]:
-        """Returns (the ops between the batch and `tensors`, why one cannot be copied or None)."""
-        found, waiting = {}, [t.op for t in tensors if t.name not in self._sources]
-        while waiting:
-            op = waiting.pop()
-            if op.name in found:
-                continue
-            problem = _why_not(op)
-            if problem:
-                return (), problem
-            found[op.name] = op
-            waiting.extend(t.op for t in op.inputs if t.name not in self._sources)
-            waiting.extend(op.control_inputs)
-        return list(found.values()), None
+    def _before(self, op: tf.Operation) -> list[tf.Operation]:
+        """What an op waits for up to the batch; nothing for an op that cannot be copied."""
+        return [] if _why_not(op) else [*self._computed(op.inputs), *op.control_inputs]
 
     def _say(self, problem: str) -> None:
         if problem not in self._refused:
             self._refused.add(problem)
             _logger.warning("sok.prefetch_lookups: keys are exchanged in their step: %s", problem)
-
-
-def _before(op: tf.Operation) -> list[tf.Operation]:
-    return [*(tensor.op for tensor in op.inputs), *op.control_inputs]
 
 
 def _why_not(op: tf.Operation) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.graphs import ancestors, functions_of, outside
 from sok_compat.runtime.op_library import ops
 
 if TYPE_CHECKING:
@@ -30,11 +31,11 @@ def rows_are_distinct(row_ids: tf.Tensor) -> bool:
     return tf.is_symbolic_tensor(row_ids) and giver_of_rows(row_ids).type in _GIVE_DISTINCT_ROWS
 
 
+@tf.autograph.experimental.do_not_convert
 def giver_of_rows(row_ids: tf.Tensor) -> tf.Operation:
     """Returns the op that computes the row ids of a gradient, or a superset of them."""
-    while row_ids.op.type in ("Identity", "SokKeepRows") or _takes_some(row_ids.op):
-        row_ids = row_ids.op.inputs[0]
-    return row_ids.op
+    *_, op = ancestors([row_ids.op], _superset)
+    return op
 
 
 @tf.autograph.experimental.do_not_convert
@@ -82,23 +83,24 @@ def _checked(table: Table, indices: tf.Tensor) -> list[tf.Tensor]:
         return [ops.sok_check_rows_found(table.table_handle, indices)]
 
 
-def _sources(indices: tf.Tensor) -> set[tf.Operation]:
+def _sources(indices: tf.Tensor) -> list[tf.Operation]:
     """Returns the ops of a graph whose outputs have the numbers in `indices`."""
-    seen, sources, waiting = set(), set(), [indices]
-    while waiting:
-        op = waiting.pop().op
-        if op in seen:
-            continue
-        seen.add(op)
-        if op.type == "ConcatV2":
-            waiting += op.inputs[:-1]
-        elif op.type in _TAKE_FROM_ALL:
-            waiting += op.inputs
-        elif op.type in _TAKE_FROM_FIRST:
-            waiting.append(op.inputs[0])
-        else:
-            sources.add(op)
-    return sources
+    return [op for op in ancestors([indices.op], _taken_from) if not _taken_from(op)]
+
+
+def _taken_from(op: tf.Operation) -> list[tf.Operation]:
+    """Returns the ops whose outputs have the numbers in an op's output; [] if it makes them."""
+    if op.type == "ConcatV2":
+        return [tensor.op for tensor in op.inputs[:-1]]
+    if op.type in _TAKE_FROM_ALL:
+        return [tensor.op for tensor in op.inputs]
+    return [op.inputs[0].op] if op.type in _TAKE_FROM_FIRST else []
+
+
+def _superset(op: tf.Operation) -> list[tf.Operation]:
+    """[the op whose output has all row ids that are in an op's output], or []."""
+    is_one = op.type in ("Identity", "SokKeepRows") or _takes_some(op)
+    return [op.inputs[0].op] if is_one else []
 
 
 def _finds_rows(table: Table, op: tf.Operation) -> bool:
@@ -107,34 +109,14 @@ def _finds_rows(table: Table, op: tf.Operation) -> bool:
     Of a function only, whether a lookup is in it, or in one whose outputs it takes: gradients.
     """
     if op.type in _GIVE_DISTINCT_ROWS:
-        return any(_outside(each) is table.table_handle for each in op.inputs)
-    if op.type not in _FUNCTIONS:
-        return False
-    functions = {f.signature.name: f for f in op.graph.as_graph_def().library.function}
-    waiting, seen = [op.node_def], set[str]()
-    while waiting:
-        for value in waiting.pop().attr.values():
-            for name in (value.func.name, *(f.name for f in value.list.func)):
-                if name in functions.keys() - seen:
-                    seen.add(name)
-                    waiting += functions[name].node_def
-    if any(node.op in _GIVE_DISTINCT_ROWS for name in seen for node in functions[name].node_def):
-        return True
-    return any(_finds_rows(table, each.op) for each in op.inputs if each.op.type in _FUNCTIONS)
-
-
-def _outside(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns a tensor outside of the functions and loops that have captured it as this one."""
-    while tf.is_symbolic_tensor(tensor):
-        if tensor.op.type in ("Identity", "Enter", "Switch"):
-            tensor = tensor.op.inputs[0]
-            continue
-        captures = getattr(tensor.graph, "captures", ())
-        outer = [outer for outer, inner in captures if inner is tensor]
-        if not outer:
-            break
-        (tensor,) = outer
-    return tensor
+        return any(outside(each)[-1] is table.table_handle for each in op.inputs)
+    calls = ancestors([op], lambda call: [x.op for x in call.inputs if x.op.type in _FUNCTIONS])
+    return op.type in _FUNCTIONS and any(
+        node.op in _GIVE_DISTINCT_ROWS
+        for call in calls
+        for function in functions_of(call)
+        for node in function.node_def
+    )
 
 
 def kept_as(row_ids: tf.Tensor, *found: tf.Tensor) -> tf.Tensor:

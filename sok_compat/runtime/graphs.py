@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks through TensorFlow's graphs, and the state that this package keeps with a graph."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+_Node = TypeVar("_Node")
+
+
+def ops_before(op: tf.Operation) -> list[tf.Operation]:
+    """The ops that an op waits for: those that compute its inputs, and its control inputs."""
+    return [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+
+
+@tf.autograph.experimental.do_not_convert
+def ancestors(
+    nodes: Iterable[_Node], through: Callable[[Any], Iterable[_Node]] = ops_before
+) -> Iterator[_Node]:
+    """Yields tensors or ops, and what they depend on, each once, the nearest not always first.
+
+    Args:
+      nodes: where the walk begins.
+      through: returns what to visit behind a tensor or op; nothing: the walk ends there.
+    """
+    seen: dict[int, _Node] = {}  # by id: tensors have no hash
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen[id(node)] = node
+            yield node
+            waiting += through(node)
+
+
+@tf.autograph.experimental.do_not_convert
+def outside(tensor: tf.Tensor) -> list[tf.Tensor]:
+    """A tensor, then the tensors of the same value around it, outermost last.
+
+    These are the inputs of identities, of loops and conditions of TensorFlow 1, and what functions
+    and branches have captured.
+    """
+    return list(ancestors([tensor], _around))
+
+
+def _around(tensor: tf.Tensor) -> list[tf.Tensor]:
+    if tf.is_symbolic_tensor(tensor) and tensor.op.type in ("Identity", "Enter", "Switch"):
+        return [tensor.op.inputs[0]]
+    return captured_as(tensor)
+
+
+def captured_as(tensor: tf.Tensor) -> list[tf.Tensor]:
+    """[the tensor that a function has captured as this one], or []."""
+    is_argument = tf.is_symbolic_tensor(tensor) and tensor.op.type == "Placeholder"
+    captures = getattr(tensor.graph, "captures", ()) if is_argument else ()
+    return [outer for outer, inner in captures if inner is tensor]
+
+
+def functions_of(op: tf.Operation) -> Iterator[Any]:
+    """Yields the FunctionDefs that an op calls, directly or not, each once."""
+    functions = {f.signature.name: f for f in op.graph.as_graph_def().library.function}
+
+    def called_by(nodes: Iterable[Any]) -> list[Any]:
+        values = [value for node in nodes for value in node.attr.values()]
+        names = [f.name for value in values for f in (value.func, *value.list.func)]
+        return [functions[name] for name in names if name in functions]
+
+    return ancestors(called_by([op.node_def]), lambda function: called_by(function.node_def))
+
+
+@tf.autograph.experimental.do_not_convert
+def graphs_around(graph: tf.Graph) -> Iterator[tf.Graph]:
+    """Yields a graph, and the graphs around it if it is a function's; the outermost last."""
+    yield graph
+    while is_function(graph):
+        graph = graph.outer_graph
+        yield graph
+
+
+def is_function(graph: tf.Graph) -> bool:
+    """Whether a graph is the body of a function, or a branch or loop of control flow v2."""
+    return hasattr(graph, "outer_graph")
+
+
+def _empty(kind: type) -> Any:
+    return dataclasses.field(default_factory=kind)
+
+
+@dataclasses.dataclass(eq=False)
+class GraphState:
+    """What this package remembers of a graph as long as the graph lives, or of eager code."""
+
+    # Collectives: their names are numbered in each graph.
+    number: int | None = None  # of the graph, the same on all ranks
+    is_beside: bool = False  # has collectives about another graph
+    lookups: collections.Counter[str] = _empty(collections.Counter)
+    reductions: collections.Counter[str] = _empty(collections.Counter)
+    gradients: collections.Counter[str] = _empty(collections.Counter)  # of lookups
+    gathers_of_strings: dict[Any, Any] = _empty(dict)
+    wire_dtype: str | None = None
+    # Lookups and their gradients.
+    prefetched: list[Any] = _empty(list)  # the calls of prefetch_lookups
+    admissions: dict[Any, list[tf.Tensor]] = _empty(dict)
+    gradients_of_rows: dict[str, Any] = _empty(dict)
+    step: Any = None  # by which gradients count keys
+    assumed_step: Any = None  # the same, until gradients are applied with another one
+    # Savers and optimizers.
+    shared_savers: dict[str, bool] = _empty(dict)  # by save tensor: whether all ranks save
+    saves_objects: bool = False  # together with other ranks
+    exports: dict[str, Any] = _empty(dict)  # by table: the tensors of its contents
+    micro_batches: list[Any] = _empty(list)  # steps that are made of several batches
+    has_whole_steps: bool = False  # has steps of one batch
+
+
+_of_eager_code = GraphState()
+
+
+def state_of(graph: tf.Graph | None) -> GraphState:
+    """The GraphState of a graph; None: of eager code."""
+    if graph is None:
+        return _of_eager_code
+    if not hasattr(graph, "_sok_compat"):
+        graph._sok_compat = GraphState()
+    return graph._sok_compat
+
+
+def state_here() -> GraphState:
+    """The GraphState of the graph being built, or of eager code."""
+    return state_of(None if tf.executing_eagerly() else tf.compat.v1.get_default_graph())
