@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the formatters do not: licence lines, and the length of files, functions and text."""
+"""Checks what the formatters do not: licence lines, the length of files, functions and text, and
+where TensorFlow's private names stand."""
 
 import ast
 import re
@@ -12,6 +13,16 @@ WARN_LINES, MAX_LINES = 400, 600  # of a source file
 MAX_FUNCTION_LINES = 60
 MAX_COLUMNS = 120  # of a document
 CANNOT_BE_BROKEN = re.compile(r"\s*(\||.*\]\(\S+\)[.,;:)]*$|\S*\s*\S*https?://\S+$|\[[^]]+\]: )")
+# Who may use private names of other libraries; all else asks the first. The module paths of
+# TensorFlow that DeepRec's face mirrors import them.
+KNOW_PRIVATE_MEMBERS = (
+    *("sok_compat/runtime/tf_versions/", "sok_compat/ranks/horovod/", "sok_compat/ranks/mpi/"),
+)
+KNOW_PRIVATE_MODULES = (
+    *KNOW_PRIVATE_MEMBERS,
+    *("sok_compat/deeprec/python/", "sok_compat/deeprec/contrib/", "sok_compat/doctor.py"),
+)
+OF_NAMED_TUPLES = ("_asdict", "_fields", "_make", "_replace")
 
 
 def problems(path: Path):
@@ -25,6 +36,8 @@ def problems(path: Path):
     if len(lines) > WARN_LINES:
         limit = MAX_LINES if len(lines) > MAX_LINES else WARN_LINES
         yield len(lines) > MAX_LINES, f"{len(lines)} lines, more than {limit}: split it"
+    if path.suffix == ".py" and path.parts[0] == "sok_compat":
+        yield from ((True, message) for message in private_names(path, "\n".join(lines)))
     functions = python_functions if path.suffix == ".py" else cxx_functions
     for line, name, length in functions("\n".join(lines)):
         if length > MAX_FUNCTION_LINES:
@@ -41,6 +54,43 @@ def long_text(lines):
         is_code ^= line.lstrip().startswith("```")
         if len(line) > MAX_COLUMNS and not is_code and not CANNOT_BE_BROKEN.match(line):
             yield f"line {number}: {len(line)} columns, more than {MAX_COLUMNS}: break it"
+
+
+def private_names(path, source):
+    """Yields a message for each private name of another library that a file of the package uses."""
+    where, tree = path.as_posix(), ast.parse(source)
+    nodes = list(ast.walk(tree))
+    own = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    of_self = [node for each in classes for node in ast.walk(each) if _is_of_self(node)]
+    own |= {node.attr for node in of_self if isinstance(node.ctx, ast.Store)}
+    for node in set(nodes).difference(of_self):
+        name = _member(node)
+        is_private = re.match(r"_(?!.*__$)", name) and name not in (*own, *OF_NAMED_TUPLES)
+        if is_private and not where.startswith(KNOW_PRIVATE_MEMBERS):
+            yield f"line {node.lineno}: {name} of another library: only runtime/tf_versions has it"
+        module = node.module if isinstance(node, ast.ImportFrom) else None
+        is_private = module and module.startswith(("tensorflow.python", "tensorflow._api"))
+        if is_private and not where.startswith(KNOW_PRIVATE_MODULES):
+            yield f"line {node.lineno}: import {module} in runtime/tf_versions only"
+
+
+def _is_of_self(node):
+    """Whether it is a member that an object of a class of ours may have from its base."""
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    if isinstance(owner, ast.Call):
+        return getattr(owner.func, "id", None) == "super"
+    return isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+
+
+def _member(node):
+    """The name of an object's member that an expression reads or sets, else ''."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    function = getattr(node.func, "id", None) if isinstance(node, ast.Call) else None
+    name = node.args[1] if function in ("getattr", "hasattr", "setattr", "delattr") else None
+    return name.value if isinstance(name, ast.Constant) else ""
 
 
 def python_functions(source):

@@ -25,7 +25,7 @@ from sok_compat.distributed_embeddings.saved_tables import SavedTables
 from sok_compat.ranks.job import start_job
 from sok_compat.runtime import integrations
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
-from sok_compat.runtime.tf_versions import initial_weights, keras, pass_initial_weights
+from sok_compat.runtime.tf_versions import keras, members
 from sok_compat.tables import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.training.stock_slots import make_slots_as_planes
@@ -328,7 +328,7 @@ class _Given:
         if "dtype" in config:
             config["dtype"] = float_dtype(config["dtype"])
         layer = (Embedding if kind is keras.layers.Embedding else kind).from_config(config)
-        pass_initial_weights(layer, initial_weights(self._embeddings[table]))
+        members.pass_initial_weights(layer, members.initial_weights(self._embeddings[table]))
         return layer
 
     def initializers(self) -> list[Any]:
@@ -336,7 +336,7 @@ class _Given:
         return [self._initializer(one) for one in self._embeddings]
 
     def _initializer(self, embedding: keras.layers.Layer) -> Any:
-        arrays = initial_weights(embedding)
+        arrays = members.initial_weights(embedding)
         if arrays is None:
             return getattr(embedding, "embeddings_initializer", None)
         rows = np.asarray(arrays[0], np.float32)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.graphs import graphs_around, is_function, outside, state_of
 from sok_compat.runtime.op_library import note_lookup, ops
-from sok_compat.runtime.tf_versions import CondBranchFuncGraph
+from sok_compat.runtime.tf_versions import CondBranchFuncGraph, members
 
 _next_graph_number = itertools.count()
 _numbers_apart = itertools.count(1 << 32)  # of graphs that only one rank builds
@@ -141,7 +141,7 @@ def is_in_branch() -> bool:
     if tf.executing_eagerly():
         return False
     graph = tf.compat.v1.get_default_graph()
-    context = graph._get_control_flow_context()
+    context = members.control_flow_context(graph)
     return isinstance(graph, CondBranchFuncGraph) or (
         context is not None and context.IsCondContext()
     )

@@ -124,9 +124,9 @@ def state_of(graph: tf.Graph | None) -> GraphState:
     """The GraphState of a graph; None: of eager code."""
     if graph is None:
         return _of_eager_code
-    if not hasattr(graph, "_sok_compat"):
-        graph._sok_compat = GraphState()
-    return graph._sok_compat
+    if not hasattr(graph, "sok_compat_state"):
+        graph.sok_compat_state = GraphState()
+    return graph.sok_compat_state
 
 
 def state_here() -> GraphState:

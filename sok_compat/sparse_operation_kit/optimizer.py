@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.rows.row_ids import checking_rows
 from sok_compat.tables.rows.shown_rows import showing_all_rows
 from sok_compat.tables.table import Table
@@ -51,7 +52,7 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
             )
         self.optimizer = optimizer
         self.iterations = None
-        if hasattr(optimizer, "_iterations"):
+        if members.counts_steps(optimizer):
             self.iterations = tf.Variable(0, trainable=False, name="iter", dtype=tf.int64)
 
     def apply_gradients(
@@ -91,20 +92,10 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
                 "sok.OptimizerWrapper moves the rows of a step, but use_ema averages all rows: "
                 f"make the {type(self.optimizer).__name__} without it"
             )
-        with self._counting():
+        with contextlib.ExitStack() as stack:
+            if self.iterations is not None:
+                stack.enter_context(members.counting_in(self.optimizer, self.iterations))
             return apply_to_rows_of_gradients(self.optimizer, pairs, **options)
-
-    @contextlib.contextmanager
-    def _counting(self):
-        """Puts the wrapper's count into the optimizer."""
-        if self.iterations is None:
-            yield
-            return
-        of_optimizer, self.optimizer._iterations = self.optimizer._iterations, self.iterations
-        try:
-            yield
-        finally:
-            self.optimizer._iterations = of_optimizer
 
     def __getattr__(self, name: str) -> Any:
         """get_slot, get_slot_names and compute_gradients are the optimizer's, if it has them."""

@@ -13,7 +13,7 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import Variable
+from sok_compat.runtime.tf_versions import Variable, members
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
 # Keras draws truncated normals whose own deviation is this much below stddev (its VarianceScaling).
@@ -201,9 +201,7 @@ def _as_pure_function(initializer, shape):
 
 
 def _random(kind: str, first: float, second: float, initializer: Any) -> FirstValue:
-    seed = getattr(initializer, "seed", None)
-    if hasattr(initializer, "_init_seed"):  # Keras 3 draws a seed if given none
-        seed = initializer._init_seed
+    seed = members.drawn_seed(initializer)
     return FirstValue(kind, float(first), float(second), None if seed is None else int(seed))
 
 

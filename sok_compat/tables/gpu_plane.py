@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.variable_mixin import VariableMixin
 
 PLANE_READS = ("ReadVariableOp", "SokReadRows")  # ops that read a whole plane
@@ -76,10 +77,7 @@ class GpuPlane(VariableMixin):
             with tf.control_dependencies([op]):
                 return self._read_rows()
 
-        unread._read_variable_op = read
-        if unread._graph_element is not None:  # what a session fetches
-            unread._graph_element = read()
-        return unread
+        return members.read_by(unread, read)
 
     def _read_rows(self) -> tf.Tensor:
         with tf.device(self.device):

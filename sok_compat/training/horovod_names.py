@@ -8,7 +8,7 @@ over ranks already, and broadcasts leave tables out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,6 +18,7 @@ from sok_compat.ranks.mpi.keras_helpers import optimizer_of_ranks
 from sok_compat.ranks.mpi.library import launched_local_rank
 from sok_compat.ranks.mpi.options import Compression, check_options
 from sok_compat.ranks.mpi.tape import TapeOfRanks
+from sok_compat.runtime.tf_versions import Optimizer, SessionRunHook
 from sok_compat.tables.table import connected_ranks
 
 __all__ = [
@@ -43,12 +44,6 @@ __all__ = [
     "shutdown",
     "size",
 ]
-
-if TYPE_CHECKING:
-    from tensorflow.python.training.optimizer import Optimizer as _Optimizer
-    from tensorflow.python.training.session_run_hook import SessionRunHook as _Hook
-else:
-    _Optimizer, _Hook = tf.compat.v1.train.Optimizer, tf.compat.v1.train.SessionRunHook
 
 tf1 = tf.compat.v1
 Average, Sum, Min, Max = MpiJob.Average, MpiJob.Sum, MpiJob.Min, MpiJob.Max
@@ -163,7 +158,7 @@ def broadcast_global_variables(root_rank: int) -> Any:
     return broadcast_variables(tf1.global_variables(), root_rank)
 
 
-class BroadcastGlobalVariablesHook(_Hook):
+class BroadcastGlobalVariablesHook(SessionRunHook):
     """Broadcasts the graph's variables when a session starts. API of Horovod."""
 
     def __init__(self, root_rank: int, device: str = "") -> None:
@@ -185,10 +180,10 @@ class BroadcastGlobalVariablesHook(_Hook):
         session.run(self._broadcast)
 
 
-class _OptimizerOfRanks(_Optimizer):
+class _OptimizerOfRanks(Optimizer):
     """A tf.compat.v1.train.Optimizer that computes gradients of all ranks."""
 
-    def __init__(self, job: MpiJob, optimizer: _Optimizer, op: str) -> None:
+    def __init__(self, job: MpiJob, optimizer: Optimizer, op: str) -> None:
         super().__init__(use_locking=False, name=f"Distributed{type(optimizer).__name__}")
         self._job = job
         self._optimizer = optimizer

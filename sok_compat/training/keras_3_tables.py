@@ -12,13 +12,13 @@ import tensorflow as tf
 
 from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime.strategies import around_slots
-from sok_compat.runtime.tf_versions import keras_3
+from sok_compat.runtime.tf_versions import keras_3, members
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot
 
 if TYPE_CHECKING:
-    from tensorflow.python.ops.variables import Variable
+    from sok_compat.runtime.tf_versions import Variable
 
 _Variable: Any = object if keras_3 is None else keras_3.Variable
 # {unique id of a table: the Keras variable that holds it}
@@ -42,7 +42,7 @@ class TableVariable(_Variable):
                 f"layers of Keras 3 train on one rank, got {current_ranks().size}: install "
                 "tf-keras and set TF_USE_LEGACY_KERAS=1 to use Keras 2"
             )
-        _holders[table._unique_id] = self
+        _holders[members.unique_id(table)] = self
         around_slots(_making_planes)
         self._table = table
         super().__init__(
@@ -104,7 +104,7 @@ def check_optimizer(optimizer: Any, table: Table) -> None:
       NotImplementedError: it has a variable with the table's name and number of rows, which Keras
         did not make beside the table, so that it is no plane.
     """
-    holder = _holders.get(table._unique_id)
+    holder = _holders.get(members.unique_id(table))
     if holder is None:
         return
     for each in optimizer.variables:
@@ -121,7 +121,7 @@ def check_optimizer(optimizer: Any, table: Table) -> None:
 def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
     """The context in which an optimizer creates a slot of a variable."""
     table: Any = variable
-    holder = _holders.get(table._unique_id) if isinstance(table, Table) else None
+    holder = _holders.get(members.unique_id(table)) if isinstance(table, Table) else None
     if holder is None:
         return contextlib.nullcontext()
     before = f"{holder.path.replace('/', '_')}_"  # of the slot's own name

@@ -20,7 +20,13 @@ import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
-from sok_compat.runtime.tf_versions import has_keras_2, keras_3, keras_of_layers, keras_optimizers
+from sok_compat.runtime.tf_versions import (
+    has_keras_2,
+    keras_3,
+    keras_of_layers,
+    keras_optimizers,
+    members,
+)
 from sok_compat.tables.rows.row_ids import checking_rows
 from sok_compat.tables.rows.shown_rows import (
     showing_all_rows,
@@ -70,9 +76,9 @@ def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
             with slots_apart(self):
                 _build_planes(self, var_list, tables)
         except _NoPlaneError:
-            self._built = False
+            members.build_again(self)
             return build(self, var_list)
-        _tables_of[self] = {table._unique_id for table in tables}
+        _tables_of[self] = {members.unique_id(table) for table in tables}
         if tables:
             self.jit_compile = False  # True by default with a GPU, but XLA does not know tables
         return None
@@ -106,7 +112,7 @@ def _is_by_rows(optimizer: Any, variable: Any) -> bool:
     return (
         optimizer is not None
         and isinstance(variable, Table)
-        and (keras_3 is not None or variable._unique_id in _tables_of.get(optimizer, ()))
+        and (keras_3 is not None or members.unique_id(variable) in _tables_of.get(optimizer, ()))
     )
 
 

@@ -25,11 +25,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.graphs import ops_before
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import (
-    constant_value,
-    replace_control_inputs,
-    reroute_input,
-)
+from sok_compat.runtime.tf_versions import constant_value, members
 from sok_compat.tables.gpu_plane import PLANE_READS
 from sok_compat.training.plane_updates import (
     PLANE_UPDATES,
@@ -87,7 +83,7 @@ class _Rewriting:
         for op in self._operations:
             now = self._waited_for(op.control_inputs)
             if now != list(op.control_inputs):
-                replace_control_inputs(op, now)
+                members.replace_control_inputs(op, now)
 
     def _updates_to_replace(self) -> list[PlaneUpdate]:
         updates = [
@@ -173,7 +169,7 @@ class _Rewriting:
         for consumer in op.outputs[0].consumers():
             for index, tensor in enumerate(consumer.inputs):
                 if tensor is op.outputs[0]:
-                    reroute_input(consumer, index, rows)
+                    members.reroute_input(consumer, index, rows)
 
 
 def _for_rows(op: tf.Operation, row_ids: tf.Tensor, results: dict[str, tf.Tensor]) -> tf.Tensor:

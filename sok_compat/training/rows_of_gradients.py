@@ -15,7 +15,7 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import has_keras_2, keras_optimizers, make_slots
+from sok_compat.runtime.tf_versions import has_keras_2, keras_optimizers, make_slots, members
 from sok_compat.tables.rows.row_ids import checking_rows
 from sok_compat.tables.rows.shown_rows import showing_all_rows, showing_rows_of, showing_some_rows
 from sok_compat.tables.slot_variable import SlotVariable
@@ -95,14 +95,13 @@ def is_legacy_keras(optimizer: Any) -> bool:
 def _lets_rows_decay(optimizer: Any) -> bool:
     if is_newer_keras(optimizer):
         return True
-    update = getattr(type(optimizer), "_resource_apply_sparse", None)
-    if update is tf.compat.v1.train.AdamOptimizer._resource_apply_sparse:
+    if members.updates_sparsely_as(optimizer, tf.compat.v1.train.AdamOptimizer):
         return True
     if not has_keras_2:
         return False
-    if update is _legacy.RMSprop._resource_apply_sparse:
-        return not optimizer._momentum
-    return any(update is adam._resource_apply_sparse for adam in (_legacy.Adam, _legacy.Nadam))
+    if members.updates_sparsely_as(optimizer, _legacy.RMSprop):
+        return not members.has_momentum(optimizer)
+    return members.updates_sparsely_as(optimizer, _legacy.Adam, _legacy.Nadam)
 
 
 def make_slots_of_tables(
@@ -118,7 +117,7 @@ def make_slots_of_tables(
         for table in tables:  # some of tf.train's need a known number of rows
             if tf.executing_eagerly() or tf.compat.dimension_value(table.shape[0]) is None:
                 stack.enter_context(showing_some_rows(table))
-        optimizer._create_slots(variables)
+        members.create_slots(optimizer, variables)
 
 
 def slots_by_name(optimizer: Any, table: Table) -> dict[str, SlotVariable]:

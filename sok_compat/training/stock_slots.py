@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
-from sok_compat.runtime.tf_versions import NoDependency, forget_dependency
+from sok_compat.runtime.tf_versions import NoDependency, members
 from sok_compat.tables.declared_capacity import warn_of_declared_capacity
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
@@ -49,23 +49,20 @@ def slots_apart(optimizer: Any) -> Iterator[None]:
     variables come last, and are no dependencies of the optimizer. After an exception, the
     optimizer has its earlier variables.
     """
-    numbered = optimizer._variables
-    made: list[tf.Variable] = []
     apart: list[tf.Variable] = []
-    optimizer.__dict__["_variables"] = made  # the list that the optimizer appends to
-    _apart.append(apart)
-    try:
-        yield
-    finally:
-        _apart.pop()
-        optimizer.__dict__["_variables"] = numbered
+    with members.new_variables_of(optimizer) as (numbered, made):
+        _apart.append(apart)
+        try:
+            yield
+        finally:
+            _apart.pop()
     is_apart = [any(each is slot for slot in apart) for each in made]
     numbered.extend(each for each, last in zip(made, is_apart) if not last)
     numbered.extend(NoDependency(each) for each, last in zip(made, is_apart) if last)
-    for slots_of_kind in optimizer._trackable_children().values():
-        for name, child in slots_of_kind._trackable_children().items():
+    for slots_of_kind in members.children(optimizer).values():
+        for name, child in members.children(slots_of_kind).items():
             if any(child is slot for slot in apart):
-                forget_dependency(slots_of_kind, name)
+                members.forget_dependency(slots_of_kind, name)
 
 
 def _making_planes(variable: Any) -> AbstractContextManager[Any]:
@@ -89,7 +86,7 @@ def _making_planes(variable: Any) -> AbstractContextManager[Any]:
         if is_noted:
             variable.noted_slots.note(slot)
         if _apart and (isinstance(slot, SlotVariable) or _is_saved_with(variable, slot)):
-            slot._serialize_to_tensors = dict  # saves nothing, even from a list of the optimizer
+            members.save_nothing_of(slot)
             _apart[-1].append(slot)
         return slot
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from sok_compat.runtime.graphs import outside
-from sok_compat.runtime.tf_versions import reroute_input
+from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.rows.row_ids import rows_are_distinct
 from sok_compat.training.stock_rules import AppliedRule, inputs_of, rule_of
 
@@ -58,8 +58,8 @@ def _speed_up(op: tf.Operation, table: Table) -> None:
     rule = rule_of(op)
     if rule is not None and _can_fuse(op, table, rule):
         values, row_ids = _fuse(op, table, rule, values, row_ids)
-    reroute_input(op, names.index("grad"), values)
-    reroute_input(op, names.index("indices"), row_ids)
+    members.reroute_input(op, names.index("grad"), values)
+    members.reroute_input(op, names.index("indices"), row_ids)
 
 
 def _speed_up_descent(op: tf.Operation, table: Table) -> None:
@@ -70,8 +70,8 @@ def _speed_up_descent(op: tf.Operation, table: Table) -> None:
     rule = AppliedRule("sgd", [], {"learning_rate": product.inputs[1]})
     if rows_are_distinct(row_ids) and _can_fuse(op, table, rule):
         values, row_ids = _fuse(op, table, rule, product.inputs[0].op.inputs[0], row_ids)
-        reroute_input(op, 1, row_ids)
-        reroute_input(op, 2, values)
+        members.reroute_input(op, 1, row_ids)
+        members.reroute_input(op, 2, values)
 
 
 def _can_fuse(op: tf.Operation, table: Table, rule: AppliedRule) -> bool:

@@ -53,6 +53,23 @@ def test_the_licence(errors):
     assert not errors("a.cc", f"// {LICENCE}\nint x;\n")
 
 
+@pytest.mark.parametrize("line, is_right", [
+    ("found = hook._saver", False),
+    ("found = getattr(hook, '_saver', None)", False),
+    ("found = hook.saver._replace(a=1)", True),
+    ("found = hook.__dict__", True),
+    ("_saver = 1; found = module._saver", True),
+    ("class Mine(Theirs):\n    def run(self): return self._saver, super()._saver", True),
+    ("def run(self): return self._saver", False),
+    ("from tensorflow.python.ops import state_ops", False),
+    ("from tensorflow.compat import v1", True),
+])  # fmt: skip
+def test_private_names_of_other_libraries(rules, line, is_right):
+    folder = Path("sok_compat")
+    assert bool(list(rules.private_names(folder / "a.py", line))) != is_right
+    assert not list(rules.private_names(folder / "runtime/tf_versions/members.py", line))
+
+
 def test_the_length_of_a_file(errors):
     assert "601 lines" in errors("a.py", f"# {LICENCE}\n" + "x = 1\n" * 600)[0]
     assert not errors("a.py", f"# {LICENCE}\n" + "x = 1\n" * 500)

@@ -28,6 +28,7 @@ from sok_compat.runtime.tf_versions import (
     SaveableCompatibilityConverter,
     Variable,
     functional_saver,
+    members,
 )
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.table import has_rows_of_a_rank, is_part_of_table
@@ -202,11 +203,8 @@ def _managed_by_rank_0(save):
     def save_with_ranks(self, *args, **kwargs):
         if not is_connected():
             return save(self, *args, **kwargs)
-        self._sweep = functools.partial(_sweep_on_rank_0, self)  # which save() calls
-        try:
+        with members.deleting_by(self, functools.partial(_delete_on_rank_0, self)):
             path = save(self, *args, **kwargs)
-        finally:
-            del self._sweep
         if path is not None and _is_of_ranks(path):
             _value_of_rank_0(lambda: None)
         return path
@@ -214,18 +212,21 @@ def _managed_by_rank_0(save):
     return save_with_ranks
 
 
-def _sweep_on_rank_0(manager):
+def _delete_on_rank_0(manager):
     if not _is_of_ranks(manager.latest_checkpoint):
-        return type(manager)._sweep(manager)
+        members.delete_checkpoints(manager)
+        return
 
-    def sweep():
-        type(manager)._sweep(manager)
-        return [len(manager._maybe_delete), manager._last_preserved_timestamp]
+    def delete():
+        members.delete_checkpoints(manager)
+        kept, preserved = members.checkpoints_kept_by(manager)
+        return [len(kept), preserved]
 
-    num_kept, manager._last_preserved_timestamp = _value_of_rank_0(sweep)
-    while len(manager._maybe_delete) > num_kept:
-        manager._maybe_delete.popitem(last=False)
-    return None
+    num_kept, preserved = _value_of_rank_0(delete)
+    members.preserve_since(manager, preserved)
+    kept, _ = members.checkpoints_kept_by(manager)
+    while len(kept) > num_kept:
+        kept.popitem(last=False)
 
 
 def _is_of_ranks(path):

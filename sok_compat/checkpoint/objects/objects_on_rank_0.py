@@ -13,6 +13,7 @@ from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.identity import is_connected
 from sok_compat.runtime import integrations
+from sok_compat.runtime.tf_versions import members
 
 
 def restore_objects_from_rank_0() -> None:
@@ -32,7 +33,7 @@ def _restoring_copies(restore):
             return restore(self, None, options)
         copy = copy_of_rank_0(path)
         status = restore(self, copy.path, options)
-        status._checkpoint.sok_compat_copy = copy  # kept for deferred restores
+        members.keep_until_restored(status, "sok_compat_copy", copy)
         return status
 
     return restore_copy

@@ -61,7 +61,7 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
         self._of_increments = _Builder()
         self._chain: list[Saved] = []  # the last whole checkpoint and its increments
         self._increments: set[str] = set()  # paths
-        self._saves_increment = False  # whether one is being saved
+        self.saves_increment = False  # whether one is being saved
         super().__init__(var_list, builder=self._of_increments, **options)
 
     def save(self, sess: tf.compat.v1.Session, save_path: str, *args: Any, **kwargs: Any) -> str:
@@ -109,7 +109,7 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
             return self._save_whole(problem, *given)
         self._check_path(self.path_of(save_path, global_step))
         feeds = {self._of_increments.base: self._chain[-1].as_base}
-        self._saves_increment = True
+        self.saves_increment = True
         try:
             path = super().save(
                 _WithFeeds(sess, feeds),
@@ -124,7 +124,7 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
             if not problem:
                 raise
         finally:
-            self._saves_increment = False
+            self.saves_increment = False
         if problem:
             return self._save_whole(problem, *given)
         self._note(sess, path)
@@ -202,7 +202,7 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
         """As tf.compat.v1.train.Saver, but counts whole checkpoints, with their increments."""
         if not self.saver_def.max_to_keep:
             return
-        if self._saves_increment:
+        if self.saves_increment:
             self._increments.add(latest_save_path)
         else:
             self._increments.discard(latest_save_path)

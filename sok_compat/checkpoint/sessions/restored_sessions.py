@@ -29,6 +29,7 @@ from sok_compat.ranks.allgather_strings import allgather_strings, value_of_rank_
 from sok_compat.ranks.identity import is_connected, ranks_of_job
 from sok_compat.ranks.job import launched_size
 from sok_compat.runtime import integrations
+from sok_compat.runtime.tf_versions import members
 
 tf1 = tf.compat.v1
 _logger = logging.getLogger(__name__)
@@ -50,9 +51,9 @@ def _restoring_what_rank_0_finds(restore):
     def restore_what_rank_0_finds(self, *args, **kwargs):
         given = signature.bind(self, *args, **kwargs)
         options = given.arguments
-        if options.get("wait_for_checkpoint") or not has_shared_tables(self._graph):
+        graph = members.graph_of(self)
+        if options.get("wait_for_checkpoint") or not has_shared_tables(graph):
             return restore(self, *args, **kwargs)
-        graph = self._graph
         found = value_of_rank_0("start_of_session", lambda: _found(options, graph), graph)
         if found is None:
             return restore(self, *args, **kwargs)
@@ -111,16 +112,14 @@ def _with_saves_of_rank_0(hooks, creator):
     graph = tf1.get_default_graph()
     if not has_shared_tables(graph):
         return hooks
-    scaffold = getattr(creator, "_scaffold", None)
+    scaffold = members.scaffold_of(creator)
     places = [at for at, hook in enumerate(hooks) if _saves_tables(hook, scaffold, graph)]
     mine = {
         "hooks": [type(hook).__name__ for hook in hooks],
         "places": places,
         "savings": [dataclasses.astuple(Saving.of(hooks[at])) for at in places],
-        "has_listeners": any(hooks[at]._listeners for at in places),
-        "folders_of_events": [
-            str(hook._output_dir) for hook in hooks if _has_folder_of_events(hook)
-        ],
+        "has_listeners": any(members.listeners_of(hooks[at]) for at in places),
+        "folders_of_events": list(filter(None, map(_folder_of_events, hooks))),
         "input": text_of_input(graph) if trains(graph) else "",
     }
     of_ranks = [
@@ -131,8 +130,8 @@ def _with_saves_of_rank_0(hooks, creator):
     first, is_first = of_ranks[0], ranks_of_job().rank == 0
     if not is_first:
         for hook in hooks:
-            if _has_folder_of_events(hook) and str(hook._output_dir) in first["folders_of_events"]:
-                hook._summary_writer = NoEvents()
+            if _folder_of_events(hook) in first["folders_of_events"]:
+                members.write_events_by(hook, NoEvents())
     has_listeners = any(each["has_listeners"] for each in of_ranks)
     made = [
         SavesOnAllRanks(Saving(*saving), is_first, has_listeners, hook, scaffold)
@@ -162,9 +161,9 @@ class NoEvents:
         """Does nothing."""
 
 
-def _has_folder_of_events(hook):
+def _folder_of_events(hook):
     kinds = tf1.train.SummarySaverHook, tf1.train.StepCounterHook
-    return isinstance(hook, kinds) and hook._summary_writer is None and bool(hook._output_dir)
+    return members.folder_of_events(hook) if isinstance(hook, kinds) else ""
 
 
 def _saves_tables(hook, scaffold, graph):

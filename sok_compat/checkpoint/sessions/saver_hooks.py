@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.sessions.saving_steps import saving_steps
 from sok_compat.ranks.allgather_strings import allgather_strings, expect_end_of_session
+from sok_compat.runtime.tf_versions import members
 
 tf1 = tf.compat.v1
 _END = "end_of_steps"
@@ -26,9 +27,9 @@ class Saving:
     @classmethod
     def of(cls, hook: tf.compat.v1.train.CheckpointSaverHook) -> Saving:
         """The path and interval of a hook."""
-        seconds, steps = hook._timer._every_secs, hook._timer._every_steps
+        seconds, steps = members.interval_of(hook)
         seconds = None if seconds is None else float(seconds)
-        return cls(str(hook._save_path), seconds, None if steps is None else int(steps))
+        return cls(members.path_of(hook), seconds, None if steps is None else int(steps))
 
 
 def saver_of(
@@ -41,9 +42,9 @@ def saver_of(
       hook: the hook; None for a hook without a saver or scaffold of its own.
       scaffold: the session's scaffold, if it was given one.
     """
-    if hook is not None and hook._saver is not None:
-        return hook._saver
-    given = scaffold if hook is None or hook._scaffold is None else hook._scaffold
+    if hook is not None and members.saver_given_to(hook) is not None:
+        return members.saver_given_to(hook)
+    given = members.scaffold_of(hook) or scaffold
     if given is not None and given.saver is not None:
         return given.saver
     savers = tf1.get_collection(tf1.GraphKeys.SAVERS)

@@ -23,7 +23,7 @@ from sok_compat.ranks.allgather_strings import allgather_strings
 from sok_compat.ranks.identity import ranks_of_job
 from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.graphs import ancestors, state_of
-from sok_compat.runtime.tf_versions import checkpoint_management
+from sok_compat.runtime.tf_versions import checkpoint_management, members
 from sok_compat.tables.table import is_shared_table
 
 
@@ -94,7 +94,7 @@ def _bytes_of_tables(saver: tf.compat.v1.train.Saver, session: Any) -> int:
     an increment."""
     graph = getattr(session, "graph", None)
     saver_def = getattr(saver, "saver_def", None)
-    is_increment = getattr(saver, "_saves_increment", False)
+    is_increment = getattr(saver, "saves_increment", False)
     if graph is None or saver_def is None or is_increment or are_on_rank_0():
         return 0
     scope = saver_def.save_tensor_name.rpartition("/")[0]
@@ -107,7 +107,9 @@ def _bytes_of_tables(saver: tf.compat.v1.train.Saver, session: Any) -> int:
 
 def _meets_other_ranks(saver, session):
     graph = getattr(session, "graph", None)  # TensorFlow raises if None
-    return not saver._is_empty and graph is not None and saves_with_other_ranks(saver, graph)
+    if graph is None or members.is_empty(saver):
+        return False
+    return saves_with_other_ranks(saver, graph)
 
 
 def _look_after_files(saver, path, options):
@@ -119,12 +121,12 @@ def _look_after_files(saver, path, options):
     """
     is_first, error = ranks_of_job().rank == 0, None
     if options["write_state"]:
-        saver._RecordLastCheckpoint(path)
+        members.note_checkpoint(saver, path)
     try:
         if is_first:
             _write_files(saver, path, options)
         else:  # rank 0 deletes them
-            saver._checkpoints_to_be_deleted.clear()
+            members.delete_no_old_checkpoints(saver)
     except Exception as raised:  # noqa: BLE001  whatever it is, others must not wait
         error = raised
     said = "" if error is None else f"{type(error).__name__}: {first_line(error)}"
@@ -149,9 +151,9 @@ def _write_files(saver, path, options):
             model_checkpoint_path=path,
             all_model_checkpoint_paths=saver.last_checkpoints,
             latest_filename=options["latest_filename"],
-            save_relative_paths=saver._save_relative_paths,
+            save_relative_paths=members.saves_relative_paths(saver),
         )
-        saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=options["meta_graph_suffix"])
+        members.delete_old_checkpoints(saver, options["meta_graph_suffix"])
     if options["write_meta_graph"]:
         file = checkpoint_management.meta_graph_filename(path, options["meta_graph_suffix"])
         with options["sess"].graph.as_default():

@@ -20,6 +20,7 @@ from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.run_folders import share_folder
 from sok_compat.ranks.identity import current_ranks
 from sok_compat.ranks.job import active_job
+from sok_compat.runtime.tf_versions import members
 
 _SIGNATURE = inspect.signature(tf.train.MonitoredTrainingSession)
 _OF_RANK_0 = ("checkpoint_dir", "summary_dir", "chief_only_hooks")
@@ -79,7 +80,7 @@ def _save_increments(options: dict[str, Any], seconds: float) -> None:
     scaffold = options.setdefault("scaffold", tf.train.Scaffold()) or tf.train.Scaffold()
     if scaffold.saver is None:
         # With the options that the scaffold itself would use.
-        scaffold._saver = IncrementalSaver(sharded=True, allow_empty=True)
+        members.give_saver(scaffold, IncrementalSaver(sharded=True, allow_empty=True))
     if not isinstance(scaffold.saver, IncrementalSaver):
         raise ValueError(
             "save_incremental_checkpoint_secs needs a scaffold without a saver, or with a "

@@ -17,7 +17,7 @@ from sok_compat.deeprec.columns.embedding_columns import CategoricalColumnWithEm
 from sok_compat.lookup.bags_of_keys import SplitKeys
 from sok_compat.lookup.dense_tables import tables_are_dense
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 _DTYPES = (tf.string, tf.int32, tf.int64)
 

@@ -20,7 +20,7 @@ from sok_compat.deeprec.variables.embedding_variable import (
     PartitionedEmbeddingVariable,
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 tf1 = tf.compat.v1
 

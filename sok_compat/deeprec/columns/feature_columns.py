@@ -31,7 +31,7 @@ from sok_compat.deeprec.columns.embedding_columns import (
 from sok_compat.deeprec.columns.multihash_columns import with_dimensions
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 tf1 = tf.compat.v1
 

@@ -23,7 +23,13 @@ from sok_compat.deeprec.columns.embedding_columns import (
 from sok_compat.deeprec.columns.stock_functions import of_tensorflow
 from sok_compat.deeprec.lookups.group_lookup import pooled_rows, split_ids, whole_of
 from sok_compat.lookup.dense_tables import tables_are_dense
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import (
+    dense_tensor,
+    scope_name,
+    sparse_tensors,
+    width_of,
+)
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 tf1 = tf.compat.v1
 
@@ -103,7 +109,7 @@ def _find_variables(features, columns, weight_collections, trainable, cols_to_va
     collections = collections_with(weight_collections)
     found = []
     for column in columns:
-        with tf1.variable_scope(None, default_name=column._var_scope_name) as scope:
+        with tf1.variable_scope(None, default_name=scope_name(column)) as scope:
             found.append(look_up_or_defer(column, features, builder, collections, trainable))
             if cols_to_vars is not None:
                 of_scope = tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope=scope.name)
@@ -128,25 +134,21 @@ def look_up_or_defer(
     """
     is_grouped = _group_of(column) is not None
     if not is_grouped and name_of_weights(column) == WEIGHTS:
-        return column._get_dense_tensor(
-            builder, weight_collections=collections, trainable=trainable
-        )
+        return dense_tensor(column, builder, weight_collections=collections, trainable=trainable)
     keeps_all = not column.use_safe_embedding_lookup
     source = column.categorical_column
     feature = DenseFeature.of(source, features, keeps_all) if is_grouped else None
     lookup = ColumnLookup.of(column, feature, collections, trainable)
     if feature is None or not lookup.is_of_bags:
-        sparse_tensors = source._get_sparse_tensors(
-            builder, weight_collections=collections, trainable=trainable
-        )
-        lookup = dataclasses.replace(lookup, bags=sparse_tensors)
+        bags = sparse_tensors(source, builder, collections, trainable)
+        lookup = dataclasses.replace(lookup, bags=bags)
     return lookup if is_grouped and lookup.is_of_bags else lookup.alone()
 
 
 def flat_outputs(columns: Sequence[Any], found: list[Any]) -> list[tf.Tensor]:
     """[batch, dim] of each column; `found` is of look_up_or_defer."""
     return [
-        tf.reshape(tensor, [tf.shape(tensor)[0], column._variable_shape.num_elements()])
+        tf.reshape(tensor, [tf.shape(tensor)[0], width_of(column)])
         for column, tensor in zip(columns, _look_up_groups(found))
     ]
 

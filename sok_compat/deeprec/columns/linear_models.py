@@ -18,7 +18,8 @@ from sok_compat.deeprec.columns.embedding_columns import (
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
 from sok_compat.deeprec.lookups.group_lookup import COMBINERS, pooled_rows, whole_of
 from sok_compat.deeprec.lookups.stock_lookups import safe_embedding_lookup_sparse
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import scope_name, sparse_tensors
 
 tf1 = tf.compat.v1
 
@@ -111,7 +112,7 @@ def _by_scope(columns):
     """{scope below the model's: column}; as in TensorFlow, no other column here had that name."""
     names = {}
     for column in sorted(columns, key=lambda column: column.name):
-        with tf1.variable_scope(None, default_name=column._var_scope_name) as scope:
+        with tf1.variable_scope(None, default_name=scope_name(column)) as scope:
             names[scope.name.rpartition("/")[2]] = column
     return names
 
@@ -130,7 +131,7 @@ def _weighted_sums(features, columns, units, combiner, weight_collections, train
             if feature is not None and whole is not None:
                 grouped.append((whole, feature))
             else:
-                ids, weights = column._get_sparse_tensors(builder, collections, trainable)
+                ids, weights = sparse_tensors(column, builder, collections, trainable)
                 ids = _flat(ids)
                 weights = weights_at(ids, weights)
                 sums.append(safe_embedding_lookup_sparse(variable, ids, weights, combiner=combiner))

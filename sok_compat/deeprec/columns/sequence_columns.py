@@ -12,7 +12,7 @@ from sok_compat.deeprec.columns.embedding_columns import ColumnLookup, may_be_po
 from sok_compat.deeprec.columns.input_layers import look_up_together
 from sok_compat.deeprec.lookups.group_lookup import whole_of
 from sok_compat.lookup.dense_tables import tables_are_dense
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 
 class _PooledByPosition(stock.EmbeddingColumn):

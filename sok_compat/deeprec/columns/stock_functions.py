@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import feature_columns as stock
 from sok_compat.runtime.tf_versions import silence_deprecation
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 _logger = logging.getLogger("sok_compat")
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -14,7 +14,13 @@ from sok_compat.deeprec.columns.sequence_columns import pooled_by_position
 from sok_compat.deeprec.python.feature_column.sequence_feature_column import (
     sequence_categorical_column_with_embedding,
 )
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import (
+    is_of_sequences,
+    scope_name,
+    sequence_tensor,
+    width_of,
+)
 
 __all__ = ["sequence_categorical_column_with_embedding", "sequence_input_layer"]
 
@@ -43,7 +49,7 @@ def sequence_input_layer(
     """
     columns = sorted(stock.normalize_feature_columns(feature_columns), key=lambda each: each.name)
     for column in columns:
-        if not hasattr(column, "_get_sequence_dense_tensor"):
+        if not is_of_sequences(column):
             raise ValueError(
                 f"sequence_input_layer needs sequence columns, got {column.name!r}, of type "
                 f"{type(column).__name__}"
@@ -63,11 +69,9 @@ def sequence_input_layer(
 
 def _look_up(column, builder, collections, trainable):
     """(float32 [batch, steps, dim], lengths)"""
-    with tf.variable_scope(None, default_name=column._var_scope_name):
-        tensor, lengths = column._get_sequence_dense_tensor(
-            builder, weight_collections=collections, trainable=trainable
-        )
-    width = column._variable_shape.num_elements()
+    with tf.variable_scope(None, default_name=scope_name(column)):
+        tensor, lengths = sequence_tensor(column, builder, collections, trainable)
+    width = width_of(column)
     shape = tf.concat([tf.shape(tensor)[:2], [width]], 0)
     output = tf.reshape(tensor, shape)
     output.set_shape([None, None, width])

@@ -10,7 +10,7 @@ import tensorflow as tf
 from sok_compat.deeprec.variables.devices import has_gpu
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import BaseResourceVariable
+from sok_compat.runtime.tf_versions import BaseResourceVariable, members
 
 
 class ActsFirst:
@@ -120,4 +120,5 @@ def apply_rule(
 
 def handle_of(variable: tf.Variable) -> tf.Tensor:
     """What an op that updates the variable takes: its handle, or a reference."""
-    return variable.handle if isinstance(variable, BaseResourceVariable) else variable._ref()
+    is_resource = isinstance(variable, BaseResourceVariable)
+    return variable.handle if is_resource else members.reference_of(variable)

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.runtime.graphs import GraphState, ancestors, state_here, state_of
-from sok_compat.runtime.tf_versions import reroute_input
+from sok_compat.runtime.tf_versions import members
 
 _logger = logging.getLogger("sok_compat")
 _step: contextvars.ContextVar[Any] = contextvars.ContextVar("step", default=None)
@@ -91,7 +91,7 @@ def include_waiting_keys(row_ids: tf.Tensor) -> None:
     for op in made_of if of_rows else ():
         if op.name in of_rows:
             ids, least = of_rows.pop(op.name)
-            reroute_input(ids, 1, least)
+            members.reroute_input(ids, 1, least)
 
 
 def admission_of(op: tf.Operation) -> list[tf.Tensor] | None:
@@ -129,8 +129,7 @@ def _place(op: tf.Operation) -> tuple[str, Any] | None:
     """Key of an op in _admissions, with the control flow context, as tensors stay within a loop."""
     if tf.executing_eagerly():
         return None  # the op there has no name
-    context = tf.compat.v1.get_default_graph()._get_control_flow_context()
-    return op.name, context
+    return op.name, members.control_flow_context(tf.compat.v1.get_default_graph())
 
 
 def counted_step(graph: tf.Graph) -> tf.Tensor | tf.Variable | None:
@@ -157,7 +156,7 @@ def count_by_applied(step: tf.Tensor | tf.Variable | None) -> None:
         state.step = step
         if step.name != tf.compat.v1.train.get_global_step().name:
             with tf.init_scope():
-                reroute_input(assumed.op, 0, tf.cast(step, tf.int64))
+                members.reroute_input(assumed.op, 0, tf.cast(step, tf.int64))
     elif before.name != step.name:
         _logger.warning(
             "apply_gradients(global_step=%s): keys of embedding variables are still counted and "

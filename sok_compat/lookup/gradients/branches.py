@@ -18,7 +18,7 @@ from sok_compat.lookup.gradients.of_groups import dense_shape_of
 from sok_compat.lookup.gradients.recomputed import read_no_tables_to_recompute
 from sok_compat.runtime import integrations
 from sok_compat.runtime.graphs import is_function, outside
-from sok_compat.runtime.tf_versions import control_flow_ops
+from sok_compat.runtime.tf_versions import control_flow_ops, members
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
@@ -34,7 +34,7 @@ def note_lookup(table: Table) -> None:
         return
     read_no_tables_to_recompute()
     graph = tf.compat.v1.get_default_graph()
-    if is_function(graph) or graph._get_control_flow_context() is not None:
+    if is_function(graph) or members.control_flow_context(graph) is not None:
         setattr(table.handle, _TABLE, weakref.ref(table))
         make_no_zeros_of_tables()
 
@@ -66,7 +66,7 @@ def _with_empty_slices(create_zeros: Callable[..., Any]) -> Callable[..., Any]:
 def _with_empty_slices_of_switches(zeros_like: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(zeros_like)
     def zeros_but_of_tables(op, index):
-        context = op._get_control_flow_context()
+        context = members.control_flow_context(op)
         table = _table_of(op.inputs[0]) if op.type == "Switch" else None
         if table is None or context is None:
             return zeros_like(op, index)

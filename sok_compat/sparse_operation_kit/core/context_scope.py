@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import make_slots
+from sok_compat.runtime.tf_versions import make_slots, members
 from sok_compat.tables.slot_names import is_named_as_by_newer_keras
 from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot_or_variable
@@ -65,7 +65,7 @@ class OptimizerScope:
         self._variables = list(trainable_variables)
         self._tables = [v for v in trainable_variables if isinstance(v, Table)]
         self._creator_scope: Any = None
-        names = {table._unique_id: table.table_name for table in self._tables}.values()
+        names = {members.unique_id(table): table.table_name for table in self._tables}.values()
         for name, count in collections.Counter(names).items():
             if count > 1:
                 raise ValueError(

@@ -13,6 +13,7 @@ from sok_compat.deeprec.optimizer_rules.train_optimizers import NAMES
 from sok_compat.deeprec.variables.embedding_variable import EMBEDDING_VARIABLES
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime import tf_versions
+from sok_compat.runtime.tf_versions import columns
 from tests.distributed.launch import has_horovod, reports, run_ranks
 from tests.support.deeprec.feature_column_cases import of_tensorflow, trained
 from tests.support.processes.subprocess_python import run_python
@@ -327,10 +328,10 @@ def test_a_shared_collection_with_another_variable(graph):
 
 def test_a_tensorflow_without_feature_columns(monkeypatch):
     """Names can be imported, and say what is not there when they are called."""
-    wanted = {**tf_versions._OF_FEATURE_COLUMNS, "feature_column": ("_LazyBuilder", "_NoSuch")}
-    monkeypatch.setattr(tf_versions, "_OF_FEATURE_COLUMNS", wanted)
-    missing = tf_versions._feature_columns().missing
-    assert "_NoSuch" in missing and isinstance(tf_versions._feature_columns().LazyBuilder, type)
+    wanted = {**columns._OF_FEATURE_COLUMNS, "feature_column": ("_LazyBuilder", "_NoSuch")}
+    monkeypatch.setattr(columns, "_OF_FEATURE_COLUMNS", wanted)
+    missing = columns._feature_columns().missing
+    assert "_NoSuch" in missing and isinstance(columns._feature_columns().LazyBuilder, type)
     monkeypatch.setattr(fc.stock, "missing", missing)
     for name, function in fc.NAMES.items():
         with pytest.raises(NotImplementedError, match=f"tf.{name}: TensorFlow .*_NoSuch"):

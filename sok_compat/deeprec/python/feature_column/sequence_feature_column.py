@@ -8,7 +8,7 @@ import tensorflow as tf
 from sok_compat.deeprec.columns.feature_columns import categorical_column_with_embedding
 from sok_compat.deeprec.namespace.additions import all_else_of
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 __getattr__ = all_else_of(__name__)
 

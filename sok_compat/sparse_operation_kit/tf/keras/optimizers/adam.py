@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sok.tf.keras.optimizers.Adam`: Keras Adam, fused on tables."""
 
-from sok_compat.runtime.tf_versions import keras_optimizers, track_variable
+from sok_compat.runtime.tf_versions import keras_optimizers, members, track_variable
 from sok_compat.tables.table import Table
 from sok_compat.training import fused_adam
 
@@ -20,9 +20,7 @@ class Adam(keras_optimizers.legacy.Adam):
         if tables and self.amsgrad:
             raise ValueError(f"amsgrad=True is not available for the table {tables[0].table_name}")
         for variable in tables:
-            # The key that get_slot uses.
-            key = variable._shared_name if variable._in_graph_mode else variable._unique_id
-            slots = self._slots.setdefault(key, {})
+            slots = self._slots.setdefault(members.slot_key_of_keras(variable), {})
             if fused_adam.SLOT_NAME not in slots:
                 slots[fused_adam.SLOT_NAME] = fused_adam.state_of(variable, self)
                 self._weights.append(slots[fused_adam.SLOT_NAME])

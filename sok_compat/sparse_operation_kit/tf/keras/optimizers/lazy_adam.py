@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.table import Table
 from sok_compat.training import fused_adam
 
@@ -31,7 +32,7 @@ class LazyAdamOptimizer(fused_adam.StepSizeOfTables, tf.compat.v1.train.AdamOpti
 
     def _state_of(self, variable):
         slots = self._slot_dict(fused_adam.SLOT_NAME)
-        key = (variable._graph_key, variable._unique_id)
+        key = members.slot_key(variable)
         if key not in slots:
             slots[key] = fused_adam.state_of(variable, self)
         return slots[key]

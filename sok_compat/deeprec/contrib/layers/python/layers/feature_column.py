@@ -22,7 +22,7 @@ from sok_compat.deeprec.columns.embedding_columns import is_of_embedding_variabl
 from sok_compat.deeprec.columns.stock_functions import of_tensorflow
 from sok_compat.deeprec.contrib.layers.python.layers.layer_parts import refuse
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption, GlobalStepEvict
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 __all__ = [
     *("bucketized_column", "create_feature_spec_for_parsing", "embedding_column"),

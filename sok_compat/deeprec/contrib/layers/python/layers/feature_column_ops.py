@@ -31,7 +31,9 @@ from sok_compat.deeprec.contrib.layers.python.layers.feature_column import (
 )
 from sok_compat.deeprec.contrib.layers.python.layers.layer_parts import refuse
 from sok_compat.deeprec.lookups.stock_lookups import safe_embedding_lookup_sparse
-from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions import members
+from sok_compat.runtime.tf_versions.columns import dense_tensor, sparse_tensors
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 __all__ = [
     *("input_from_feature_columns", "parse_feature_columns_from_examples"),
@@ -116,7 +118,7 @@ def weighted_sum_from_feature_columns(
                 add = _add_sparse if isinstance(column, stock.CategoricalColumn) else _add_dense
                 variable, added = add(column, builder, num_outputs, trainable, collections)
             sums.append(tf.reshape(added, [-1, num_outputs]))
-            variables[column] = _parts_of(variable)
+            variables[column] = members.parts_of(variable)
         zeros = tf.zeros_initializer()
         bias = tf.get_variable(
             "bias_weight", [num_outputs], tf.float32, zeros, None, trainable, collections
@@ -124,14 +126,10 @@ def weighted_sum_from_feature_columns(
         return tf.nn.bias_add(tf.add_n(sums), bias), variables, bias
 
 
-def _parts_of(variable):
-    return list(variable) if hasattr(variable, "_get_variable_list") else [variable]
-
-
 def _add_sparse(column, builder, num_outputs, trainable, collections):
     zeros = tf.zeros_initializer()
     variable = make_weights(column, "weights", num_outputs, zeros, trainable, collections)
-    ids, weights = column._get_sparse_tensors(builder, collections, trainable)
+    ids, weights = sparse_tensors(column, builder, collections, trainable)
     weights = weights_at(ids, weights)
     return variable, safe_embedding_lookup_sparse(
         variable, ids, weights, combiner=combiner_of(column), name=f"{column.name}_weights"
@@ -144,7 +142,7 @@ def _add_dense(column, builder, num_outputs, trainable, collections):
             f"weighted_sum_from_feature_columns: {column.name!r} must be a sparse, bucketized or "
             "real-valued column: give the sparse column below it"
         )
-    (inputs,) = flat_outputs([column], [column._get_dense_tensor(builder)])
+    (inputs,) = flat_outputs([column], [dense_tensor(column, builder)])
     shape, zeros = [inputs.shape[1], num_outputs], tf.zeros_initializer()
     variable = tf.get_variable("weight", shape, tf.float32, zeros, None, trainable, collections)
     return variable, tf.matmul(inputs, variable)

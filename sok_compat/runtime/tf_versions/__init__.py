@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All differences between TensorFlow releases, and all uses of TensorFlow's private functions."""
+"""All differences between TensorFlow releases, and all uses of TensorFlow's private names.
+
+Here its modules and classes; private members of its objects are in `members`, those of feature
+columns in `columns`.
+"""
 
 from __future__ import annotations
 
 import importlib
-import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,11 +50,13 @@ from tensorflow.python.training import (
     warm_starting_util,
 )
 from tensorflow.python.training import saver as saver_module
+from tensorflow.python.training.optimizer import Optimizer
 from tensorflow.python.training.saver import BaseSaverBuilder, BulkSaverBuilder
 from tensorflow.python.training.saving.saveable_object_util import (
     SaveableCompatibilityConverter,
     saveable_objects_for_op,
 )
+from tensorflow.python.training.session_run_hook import SessionRunHook
 from tensorflow.python.util import deprecation
 
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
@@ -149,16 +154,6 @@ def is_evaluated_by_model() -> bool:
     return not is_told and not record.could_possibly_record()
 
 
-def initial_weights(layer: Any) -> Any:
-    """The arrays of the `weights=` argument of a Keras layer that has not been called; or None."""
-    return getattr(layer, "_initial_weights", None)
-
-
-def pass_initial_weights(layer: Any, arrays: Any) -> None:
-    """Makes a Keras layer start with arrays, as if they were its `weights=` argument."""
-    layer._initial_weights = arrays
-
-
 def track_variable(variable: tf.Variable) -> None:
     """Lets Keras initialize a variable, in a graph."""
     keras.__internal__.backend.track_variable(variable)
@@ -190,41 +185,6 @@ def variables_by_name() -> dict[str, tf.Variable]:
     return variable_scope._get_default_variable_store()._vars
 
 
-_OF_FEATURE_COLUMNS = {  # module: names; the first has input_layer, the second its columns
-    "feature_column": (
-        *("_CategoricalColumn", "_DenseColumn", "_LazyBuilder", "_SequenceDenseColumn"),
-        *("_SharedEmbeddingColumn", "_normalize_feature_columns"),
-        *("_to_sparse_input_and_drop_ignore_values", "_verify_static_batch_size_equality"),
-    ),
-    "feature_column_v2": (
-        *("BucketizedColumn", "CrossedColumn", "EmbeddingColumn", "HashedCategoricalColumn"),
-        *("IdentityCategoricalColumn", "SequenceCategoricalColumn"),
-    ),
-}
-
-
-def _feature_columns():
-    """TensorFlow's classes and functions of feature columns by name, and `missing`.
-
-    If one is missing, `missing` describes it, and all names are empty classes: subclasses can be
-    defined, and raise when used. Otherwise it is None.
-    """
-    found, missing = {}, None
-    for module, names in _OF_FEATURE_COLUMNS.items():
-        try:
-            module = importlib.import_module(f"tensorflow.python.feature_column.{module}")
-            found.update((name.lstrip("_"), getattr(module, name)) for name in names)
-        except (AttributeError, ImportError) as error:
-            missing = missing or str(error)
-    if missing:
-        names = [name.lstrip("_") for group in _OF_FEATURE_COLUMNS.values() for name in group]
-        found = {name: type(name, (), {}) for name in names}
-    return types.SimpleNamespace(missing=missing, **found)
-
-
-feature_columns = _feature_columns()
-
-
 def make_slots(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
     """Creates all variables of a Keras optimizer that trains `variables`.
 
@@ -239,24 +199,6 @@ def make_slots(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
         raise TypeError(f"expected a Keras optimizer, got {type(optimizer).__name__}")
 
 
-def forget_dependency(trackable: Any, name: str) -> None:
-    """Removes a dependency, by its name, from an object's dependencies in checkpoints."""
-    del trackable._self_unconditional_dependency_names[name]
-    found = trackable._self_unconditional_checkpoint_dependencies
-    found[:] = [reference for reference in found if reference.name != name]
-
-
-def reroute_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
-    """Replaces an input of an op that no session has run yet."""
-    op._update_input(index, tensor)
-
-
-def replace_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation]) -> None:
-    """Replaces the control inputs of an op that no session has run yet."""
-    op._remove_all_control_inputs()
-    op._add_control_inputs(control_inputs)
-
-
 __all__ = [
     "NO_AUTOCAST",
     "VERSION",
@@ -268,9 +210,11 @@ __all__ = [
     "EagerResourceDeleter",
     "MonitoredSessionOfAnyKind",
     "NoDependency",
+    "Optimizer",
     "PartitionedVariable",
     "SaveableCompatibilityConverter",
     "SessionInterface",
+    "SessionRunHook",
     "Trackable",
     "Variable",
     "anonymous_name",
@@ -288,15 +232,12 @@ __all__ = [
     "eager_mode",
     "eager_variable_handle",
     "error_interpolation",
-    "feature_columns",
-    "forget_dependency",
     "functional_saver",
     "global_seed",
     "gradients_util",
     "has_keras_2",
     "hdf5_format",
     "is_evaluated_by_model",
-    "initial_weights",
     "is_within_xla",
     "is_eager_disabled",
     "keras",
@@ -306,9 +247,6 @@ __all__ = [
     "make_slots",
     "moving_averages",
     "op_def_registry",
-    "pass_initial_weights",
-    "replace_control_inputs",
-    "reroute_input",
     "saveable_objects_for_op",
     "saved_model_pb2",
     "saver_module",
