@@ -13,10 +13,21 @@ _MOVED = {  # {module of tf.contrib: its path under tf in TensorFlow 2}
     "data": "data.experimental",
 }
 _INSTEAD = {
+    "apply_regularization": "tf.losses.get_regularization_loss",
     "crossed_column": "tf.feature_column.crossed_column, whose hash is another one",
+    "embed_sequence": "tf.nn.embedding_lookup",
+    "embedding_lookup_unique": "tf.nn.embedding_lookup",
+    "estimator": "tf.estimator",
     "layers": "tf.layers or tf.feature_column",
+    "learn": "tf.estimator",
+    "losses": "tf.losses",
+    "metrics": "tf.metrics",
+    "one_hot_encoding": "tf.one_hot",
     "opt": "sok_compat.tf.keras.optimizers.LazyAdamOptimizer for its LazyAdamOptimizer",
+    "optimize_loss": "an optimizer of tf.train",
+    "safe_embedding_lookup_sparse": "tf.nn.safe_embedding_lookup_sparse",
     "slim": "tf.contrib.layers, tf.contrib.framework.arg_scope or tf.layers",
+    "softmax": "tf.nn.softmax",
 }
 
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any, Optional
 
+from sok_compat.deeprec import contrib
+
 _FACE = "sok_compat.deeprec"
 _FOLDER = os.path.dirname(os.path.dirname(__file__))  # of the face
 _FOLDERS_WITH_ADDITIONS = ("contrib", "core", "python")  # below tensorflow
@@ -74,8 +76,16 @@ def has_file(path: str) -> bool:
 
 
 def _of_api(path: str) -> _Load:
-    """A function that returns the module at a path under `tf`; None if there is none."""
+    """A function that returns the module at a path under `tf`; None if there is none.
+
+    Raises:
+      ModuleNotFoundError: there is none under tf.contrib; it says what to use.
+    """
     value: Any = sys.modules[_FACE]
     for part in path.split("."):
         value = getattr(value, part, None)
-    return (lambda: value) if isinstance(value, types.ModuleType) else None
+    if isinstance(value, types.ModuleType):
+        return lambda: value
+    if path.startswith("contrib."):  # without a name, or `from` statements would ignore it
+        raise ModuleNotFoundError(str(contrib.missing(path[len("contrib.") :])))
+    return None

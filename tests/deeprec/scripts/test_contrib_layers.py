@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers of `tf.contrib.layers` have the names and numbers of TensorFlow 1.15."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -176,3 +178,24 @@ def test_layer_norm_dropout_flatten_and_stack():
 def test_errors(build, error, message):
     with tf.Graph().as_default(), pytest.raises(error, match=message):
         build(tf.constant(INPUTS))
+
+
+@pytest.mark.parametrize(
+    "initializer, variance",
+    [
+        (layers.xavier_initializer, 1 / 40),
+        (layers.variance_scaling_initializer, 2 / 30),
+        (functools.partial(layers.variance_scaling_initializer, 1.0, "FAN_OUT"), 1 / 50),
+    ],
+)
+def test_initializers(initializer, variance):
+    """Seeded ones draw TensorFlow 1.15's numbers: 1.3 times the variance before truncation."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        ours = [initializer(uniform=uniform, seed=3)([30, 50]) for uniform in (True, False)]
+        limit, deviation = np.sqrt([3 * variance, 1.3 * variance])
+        plain = [
+            tf.random_uniform([30, 50], -limit, limit, seed=3),
+            tf.truncated_normal([30, 50], 0, deviation, seed=3),
+        ]
+        for actual, expected in zip(*session.run([ours, plain])):
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-7)

@@ -8,6 +8,8 @@ SCRIPT = """
 import numpy as np
 import tensorflow as tf
 from tensorflow.contrib.layers import fully_connected
+from tensorflow.contrib.layers.python import layers as contrib_layers
+from tensorflow.contrib.layers.python.layers import batch_norm
 from tensorflow.contrib.layers.python.layers import feature_column, feature_column_ops, layers
 from tensorflow.contrib.rnn import BasicLSTMCell as Cell
 from tensorflow.contrib.rnn.python.ops import core_rnn_cell
@@ -25,6 +27,8 @@ from tensorflow.python.util import nest
 
 assert core_rnn_cell._Linear is _Linear and Cell is tf.contrib.rnn.BasicLSTMCell
 assert tf.contrib.layers.fully_connected is fully_connected is layers.fully_connected
+assert tf.contrib.layers.batch_norm is batch_norm is layers.batch_norm
+assert contrib_layers.l2_regularizer is tf.contrib.layers.l2_regularizer
 assert tf.contrib.layers.embedding_column is feature_column.embedding_column
 assert "input_from_feature_columns" in feature_column_ops.__all__
 assert tf.contrib.rnn.GRUCell is tf.nn.rnn_cell.GRUCell
@@ -50,6 +54,18 @@ try:
     core_rnn_cell._no_such_cell
 except AttributeError as error:
     print(error)
+
+for statement in (
+    "import tensorflow.contrib.slim as slim",
+    "from tensorflow.contrib import slim",
+    "from tensorflow.contrib.slim import nets",
+    "from tensorflow.contrib.losses import log_loss",
+    "from tensorflow.contrib.layers.python.layers import utils",
+):
+    try:
+        exec(statement)
+    except ModuleNotFoundError as error:
+        print(error)
 
 x, y = np.float32([[1, 2], [3, 4]]), np.float32([[5], [6]])
 ones = tf.ones_initializer()
@@ -93,7 +109,10 @@ def test_moved_names_and_what_they_do():
         read_imports_as_tensorflow_1()
         exec(own_code({SCRIPT!r}, "script.py"), {{"__name__": "__main__"}})
     """)
-    lines = printed.splitlines()[-4:]
-    assert "no tf.contrib.rnn.python.ops.core_rnn_cell._no_such_cell" in lines[0]
+    lines = printed.splitlines()[-9:]
+    assert "no tf.contrib.rnn.python.ops.core_rnn_cell._no_such_cell" in lines.pop(0)
+    uses = [line.partition(": use ")[2].partition(",")[0] for line in lines[:5]]
+    assert uses == [*["tf.contrib.layers"] * 3, "tf.losses", "tf.layers or tf.feature_column"]
+    lines = lines[4:]
     assert lines[1] == "_Linear needs at least one tensor of the shape [batch, size]"
     assert [line.startswith("_Linear takes tensors of the shape") for line in lines[2:]] == [1, 1]

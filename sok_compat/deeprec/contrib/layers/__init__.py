@@ -6,11 +6,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from sok_compat.deeprec import contrib
-from sok_compat.deeprec.contrib.layers.python.layers.feature_column import *  # noqa: F403
-from sok_compat.deeprec.contrib.layers.python.layers.feature_column_ops import *  # noqa: F403
-from sok_compat.deeprec.contrib.layers.python.layers.initializers import *  # noqa: F403
-from sok_compat.deeprec.contrib.layers.python.layers.layers import *  # noqa: F403
-from sok_compat.deeprec.contrib.layers.python.layers.regularizers import *  # noqa: F403
+from sok_compat.deeprec.contrib.layers.python.layers import *  # noqa: F403
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
+# Of a standard normal distribution within [-2, 2], by which TensorFlow 2's initializer divides.
+_STDDEV_OF_TRUNCATED = 0.87962566103423978
 __all__ = ["variance_scaling_initializer", "xavier_initializer", "xavier_initializer_conv2d"]
 
 
@@ -12,8 +14,7 @@ def xavier_initializer(
     uniform: bool = True, seed: int | None = None, dtype: tf.DType = tf.float32
 ) -> tf.keras.initializers.Initializer:
     """Glorot's initializer, with a uniform or truncated normal distribution."""
-    of = tf.glorot_uniform_initializer if uniform else tf.glorot_normal_initializer
-    return of(seed=seed, dtype=dtype)
+    return variance_scaling_initializer(1.0, "FAN_AVG", uniform, seed, dtype)
 
 
 xavier_initializer_conv2d = xavier_initializer
@@ -27,5 +28,7 @@ def variance_scaling_initializer(
     dtype: tf.DType = tf.float32,
 ) -> tf.keras.initializers.Initializer:
     """Numbers with the variance `factor` divided by the fan that `mode` names."""
+    if not uniform:  # of 1.3 * factor before it is truncated, as there
+        factor *= 1.3 * _STDDEV_OF_TRUNCATED**2
     distribution = "uniform" if uniform else "truncated_normal"
     return tf.variance_scaling_initializer(factor, mode.lower(), distribution, seed, dtype)
