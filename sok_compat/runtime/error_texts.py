@@ -7,7 +7,12 @@ import re
 
 MOST_CHARACTERS = 300  # of an error's message, where other ranks or a log repeat it
 
-_OF_EAGER_OPS = re.compile(r"^\{\{function_node [^}]*\}\} | \[Op:\w+\]( name: ?.*)?$")
+_OF_EAGER_OPS = re.compile(r"\A\{\{function_node [^}]*\}\} | \[Op:\w+\]( name: ?.*)?\Z")
+
+
+def without_names(message: str) -> str:
+    """The message of an eager op's error, without the names that TensorFlow puts around it."""
+    return _OF_EAGER_OPS.sub("", message)
 
 
 def first_line(error: BaseException, most_characters: int = MOST_CHARACTERS) -> str:
@@ -21,5 +26,5 @@ def first_line(error: BaseException, most_characters: int = MOST_CHARACTERS) -> 
     if ends and lines[0] == "Graph execution error:":  # of a function, after its own stack
         lines = lines[ends[0] - 1 :]
     said = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
-    line = _OF_EAGER_OPS.sub("", said[0]) if said else type(error).__name__
+    line = without_names(said[0]) if said else type(error).__name__
     return line[:most_characters]

@@ -4,13 +4,39 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.built_libraries import library_for
+from sok_compat.runtime.error_texts import without_names
+
+
+class _Ops:
+    """The ops of a library; their errors in eager mode are what the op says, and no more."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        op = getattr(self._library, name)
+
+        @functools.wraps(op)
+        def call(*args, **kwargs):
+            try:
+                return op(*args, **kwargs)
+            except tf.errors.OpError as error:
+                said = without_names(error.message)
+                payloads = error.experimental_payloads
+                raise type(error)(error.node_def, error.op, said, payloads) from None
+
+        setattr(self, name, call)
+        return call
+
 
 _path = str(library_for(tf.__version__))
-ops = tf.load_op_library(_path)
+ops = _Ops(tf.load_op_library(_path))
 # The library's C functions, sok_exchange_... and so on.
 c_library = ctypes.CDLL(_path)
 c_library.sok_exchange_start.argtypes = (

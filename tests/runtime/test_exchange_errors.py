@@ -46,6 +46,15 @@ def test_the_sentence_stands_before_the_stack():
     assert of_tensorflow.value.message.startswith("Graph execution error")
 
 
+def test_an_error_of_eager_mode_is_its_sentence():
+    table = Table(2, 3, name="small")
+    with pytest.raises(tf.errors.ResourceExhaustedError) as raised:
+        lookup_group([Lookup(table, tf.constant([1, 2, 3], tf.int64))], insert=True)
+    assert raised.value.message.startswith("table 'small' is full: its capacity is 2 keys")
+    assert raised.value.message.endswith("The table is unchanged")
+    assert raised.value.error_code == tf.errors.RESOURCE_EXHAUSTED
+
+
 @pytest.mark.parametrize(
     "error, line",
     [
