@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from sok_compat.lookup.pooling import pool_rows
+from sok_compat.runtime.checked import checked
 
 if TYPE_CHECKING:
     from sok_compat.lookup.initial_rows import InitialRows
@@ -93,12 +94,9 @@ def split_sparse(indices: tf.Tensor, dense_shape: tf.Tensor, slot_num: int) -> t
     Fails when run if the rows do not ascend, or their number is not a multiple of slot_num.
     """
     rows = indices[:, 0]
-    checks = [
-        tf.debugging.Assert(tf.reduce_all(rows[1:] >= rows[:-1]), ["rows must ascend, got", rows]),
-        tf.debugging.Assert(
-            tf.equal(tf.math.floormod(dense_shape[0], slot_num), 0),
-            [f"rows must be a multiple of slot_num, {slot_num}, got", dense_shape[0]],
-        ),
-    ]
-    with tf.control_dependencies(checks):
-        return tf.searchsorted(rows, tf.range(dense_shape[0] + 1), out_type=tf.int64)
+    num_rows = dense_shape[0]
+    rows = checked(rows, tf.reduce_all(rows[1:] >= rows[:-1]), "rows must ascend, got", rows)
+    is_multiple = tf.equal(tf.math.floormod(num_rows, slot_num), 0)
+    message = f"rows must be a multiple of slot_num, {slot_num}, got"
+    num_rows = checked(num_rows, is_multiple, message, num_rows)
+    return tf.searchsorted(rows, tf.range(num_rows + 1), out_type=tf.int64)

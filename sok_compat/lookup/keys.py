@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.checked import checked
+
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
@@ -95,6 +97,4 @@ def int32_keys(ids: Any, keys: tf.Tensor, called: str, way_out: str) -> tf.Tenso
     is_wide = tf.logical_or(keys < tf.int32.min, keys > tf.int32.max)
     message = f"{called} must fit in int32, {way_out}. Those that do not:"
     wide = tf.boolean_mask(keys, is_wide)
-    done = tf.debugging.Assert(tf.equal(tf.size(wide), 0), [message, wide])
-    with tf.control_dependencies([] if done is None else [done]):
-        return tf.identity(keys)
+    return checked(keys, tf.equal(tf.size(wide), 0), message, wide)

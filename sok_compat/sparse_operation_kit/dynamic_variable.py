@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from sok_compat.lookup.keys import int32_keys
+from sok_compat.runtime.checked import checked
 from sok_compat.runtime.known_words import checks_words
 from sok_compat.runtime.tf_versions import global_seed
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
@@ -213,9 +214,7 @@ def _owned(variable: Table, keys: tf.Tensor) -> tf.Tensor:
     rank = variable.ranks.rank
     is_owned = tf.equal(variable.placement.owner_in_graph(keys), rank)
     message = f"sok.assign to {variable.table_name}: another rank than this one, {rank}, owns a key"
-    done = tf.debugging.Assert(tf.reduce_all(is_owned), [message, keys])
-    with tf.control_dependencies([] if done is None else [done]):
-        return tf.identity(keys)
+    return checked(keys, tf.reduce_all(is_owned), message, keys)
 
 
 def export(variable: Any) -> tuple[tf.Tensor, tf.Tensor] | None:

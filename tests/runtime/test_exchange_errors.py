@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of an error that ends the exchanges."""
+"""What is said of an error: of one that ends the exchanges, of a session, and in eager mode."""
 
 import pytest
 import tensorflow as tf
@@ -8,6 +8,7 @@ from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.sentences_first import put_sentences_first
 from sok_compat.runtime import integrations
+from sok_compat.runtime.checked import checked
 from sok_compat.runtime.error_texts import MOST_CHARACTERS, first_line
 from sok_compat.tables import Table
 
@@ -53,6 +54,12 @@ def test_an_error_of_eager_mode_is_its_sentence():
     assert raised.value.message.startswith("table 'small' is full: its capacity is 2 keys")
     assert raised.value.message.endswith("The table is unchanged")
     assert raised.value.error_code == tf.errors.RESOURCE_EXHAUSTED
+
+
+def test_a_check_in_eager_mode_begins_with_its_message():
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+        checked(tf.constant(1), False, "must be 2 and more, got", tf.range(5), tf.constant("x"))
+    assert raised.value.message == "must be 2 and more, got 0 1 2 ... x"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from sok_compat.deeprec.columns.embedding_columns import (
 from sok_compat.deeprec.columns.stock_functions import of_tensorflow
 from sok_compat.deeprec.lookups.adaptive_lookup import AdaptiveIds
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
+from sok_compat.runtime.checked import checked
 from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 tf1 = tf.compat.v1
@@ -202,19 +203,15 @@ def _mask_of_ids(mask: tf.Tensor, ids: tf.SparseTensor) -> tf.Tensor:
     mask = tf.cast(tf.reshape(mask, [-1]), tf.int32)
     size, num_ids = tf.size(mask, tf.int64), tf.size(ids.values, tf.int64)
     is_of_ids = tf.equal(size, num_ids)
-    check = tf.debugging.Assert(
-        tf.logical_or(is_of_ids, tf.equal(size, ids.dense_shape[0])),
-        [
-            "an adaptive mask must have one entry for each id, or for each sample; entries, ids, "
-            "samples:",
-            size,
-            num_ids,
-            ids.dense_shape[0],
-        ],
+    is_of_samples = tf.equal(size, ids.dense_shape[0])
+    mask = checked(
+        mask,
+        tf.logical_or(is_of_ids, is_of_samples),
+        "an adaptive mask must have one entry for each id, or for each sample; entries, ids, "
+        "samples:",
+        *(size, num_ids, ids.dense_shape[0]),
     )
-    with tf.control_dependencies([check]):
-        places = tf.where(is_of_ids, tf.range(num_ids), ids.indices[:, 0])
-    return tf.gather(mask, places)
+    return tf.gather(mask, tf.where(is_of_ids, tf.range(num_ids), ids.indices[:, 0]))
 
 
 NAMES = {

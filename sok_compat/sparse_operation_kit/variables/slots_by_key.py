@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.checked import checked
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.slot_variable import SlotVariable
 
@@ -48,6 +49,4 @@ def _row_ids(slot, keys, user):
             [slot.table_handle], [keys], [], insert=False, keys_are_distinct=True
         )
         message = f"{user} of {slot.name}: a key has no row on this rank; a lookup inserts it"
-        found = tf.debugging.Assert(tf.reduce_all(row_ids >= 0), [message, keys])
-        with tf.control_dependencies([] if found is None else [found]):
-            return tf.identity(row_ids)
+        return checked(row_ids, tf.reduce_all(row_ids >= 0), message, keys)

@@ -15,6 +15,7 @@ from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import (
     checked_combiner,
     embedding_lookup,
 )
+from sok_compat.runtime.checked import checked
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import NO_AUTOCAST, keras_3, variable_of
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
@@ -225,9 +226,7 @@ class ConcatOneHotEmbedding(keras.layers.Layer):
         offsets = tf.constant([0, *itertools.accumulate(sizes)][:-1], ids.dtype)
         is_there = tf.reduce_all((ids >= 0) & (ids < tf.constant(sizes, ids.dtype)))
         message = f"{self.name}: ids must be at least 0 and below {sizes}, got"
-        check = tf.debugging.Assert(is_there, [message, ids])
-        with tf.control_dependencies([] if check is None else [check]):
-            return tf.gather(variable_of(self.params), ids + offsets)
+        return tf.gather(variable_of(self.params), checked(ids, is_there, message, ids) + offsets)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `__init__`."""
