@@ -9,6 +9,7 @@ import pathlib
 
 import sok_compat.distributed_embeddings
 import sok_compat.sparse_operation_kit
+from sok_compat.deeprec.namespace.names import HOMES
 
 ROOT = pathlib.Path(__file__).parents[2]
 _FACES = {
@@ -25,7 +26,7 @@ def home(name: str) -> tuple[str, str] | None:
     """
     face, _, path = name.partition(".")
     if face == "tf":
-        return _deeprec_names().get(path)
+        return _defined(".".join(HOMES[path])) if path in HOMES else None
     if face == "tensorflow":
         return _defined(f"{_DEEPREC}.{path}")
     module = _FACES[face]
@@ -54,24 +55,3 @@ def _statements(module: str) -> list[ast.stmt]:
         if module.startswith("sok_compat.") and source.is_file():
             return ast.parse(source.read_text()).body
     return []
-
-
-@functools.cache
-def _deeprec_names() -> dict[str, tuple[str, str]]:
-    """{path under `tf`: home} from the dicts `NAMES`, of names that these say one by one."""
-    names = {}
-    for source in sorted((ROOT / "sok_compat" / "deeprec").rglob("*.py")):
-        module = ".".join(source.relative_to(ROOT).with_suffix("").parts)
-        for node in _statements(module):
-            targets = getattr(node, "targets", [getattr(node, "target", None)])
-            if any(isinstance(target, ast.Name) and target.id == "NAMES" for target in targets):
-                names.update(_said_one_by_one(module, node.value))
-    return {name: found for name, found in names.items() if found}
-
-
-def _said_one_by_one(module, value):
-    """Yields (path, home) of a dict's constant keys whose values are names."""
-    if isinstance(value, ast.Dict):
-        for key, item in zip(value.keys, value.values):
-            if isinstance(key, ast.Constant) and isinstance(item, ast.Name):
-                yield key.value, _defined(f"{module}.{item.id}")

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """DeepRec's TensorFlow on TensorFlow 2: `import sok_compat.deeprec as tf`.
 
-It has every name of `tf.compat.v1`, and DeepRec's names, which modules of its folders list in a
-dict `NAMES`, {path under `tf`: value}. Reading the first name from it turns on TensorFlow 1
-behaviour (no eager mode, `tf.Variable` is a reference variable, ...); importing it, or one of its
-modules, does not.
+It has every name of `tf.compat.v1`, and DeepRec's names, whose modules are listed in
+namespace/names.py: each is imported when a script first takes a name of it. Reading the first name
+turns on TensorFlow 1 behaviour (no eager mode, `tf.Variable` is a reference variable, ...);
+importing this module, or one of its modules, does not.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 import sys
 from types import ModuleType
 from typing import Any
@@ -20,19 +19,8 @@ from sok_compat.deeprec.namespace import module_paths
 
 module_paths.add_finder()
 
-
 # Subfolders; none of them is a name of `tf`.
 _ROOMS = ("collective", "columns", "lookups", "namespace", "optimizer_rules", "variables")
-
-
-def _own_names() -> dict[str, Any]:
-    """{path under `tf`: value} from all modules of the rooms."""
-    names: dict[str, Any] = {}
-    for room in _ROOMS:
-        package = importlib.import_module(f"{__name__}.{room}")
-        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            names.update(getattr(importlib.import_module(found.name), "NAMES", {}))
-    return names
 
 
 @functools.cache
@@ -40,8 +28,8 @@ def _tensorflow_1() -> ModuleType:
     """A module with all names; turns on TensorFlow 1 behaviour."""
     importlib.import_module(f"{__name__}.namespace.v1_behavior")
     namespaces = importlib.import_module(f"{__name__}.namespace.namespaces")
-    names = {"compat.v1": sys.modules[__name__], **_own_names()}
-    return namespaces.extended_tensorflow_1(names, __name__)
+    importlib.import_module("sok_compat.runtime.op_library")  # for graphs that a script loads
+    return namespaces.extended_tensorflow_1(sys.modules[__name__])
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.deeprec.lookups import stock_lookups as nn
-from sok_compat.deeprec.optimizer_rules.train_optimizers import NAMES as TRAIN
+from sok_compat.deeprec.namespace.names import value_of
 from sok_compat.deeprec.variables.composed_variables import (
     get_dynamic_dimension_embedding_variable,
     get_multihash_variable,
@@ -95,7 +95,7 @@ def test_a_dynamic_dimension_variable_trains_as_its_blocks(graph, tmp_path, kind
     masks = [tf.cast(blocknums[:, tf.newaxis] > i, tf.float32) for i in range(2)]
     expected = tf.concat([tf.gather(plain[i], ids) * masks[i] for i in range(2)], 1)
     losses = [tf.reduce_sum((each - 3.0) ** 2) for each in (rows, expected)]
-    optimizer = TRAIN[f"train.{kind}"](0.1)
+    optimizer = value_of(f"train.{kind}")(0.1)
     blocks = tf.nest.flatten([list(b) if partitioner else b for b in variable.blocks])
     step = optimizer.minimize(losses[0] + losses[1], var_list=[*blocks, *plain])
     keys = [block.export()[0] for block in blocks]

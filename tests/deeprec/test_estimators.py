@@ -4,7 +4,8 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec.collective.estimators_of_ranks import NAMES, make_estimator
+from sok_compat.deeprec.collective.estimators_of_ranks import make_estimator
+from sok_compat.deeprec.namespace.names import value_of
 from tests.support.processes.subprocess_python import run_python
 
 
@@ -38,7 +39,7 @@ def test_estimators_evaluate_only_if_asked_to(tmp_path, interval, evaluated):
     ("DNNClassifier", "dtype"), ("DNNLinearCombinedClassifier", "dnn_dtype"),
 ])  # fmt: skip
 def test_hidden_layers_of_another_dtype_are_float32_and_say_so(tmp_path, caplog, name, argument):
-    make = NAMES[f"estimator.{name}"].make()
+    make = value_of(f"estimator.{name}")
     prefix = "dnn_" if argument == "dnn_dtype" else ""
     columns = {f"{prefix}feature_columns": [tf.feature_column.numeric_column("x")]}
     hidden = {f"{prefix}hidden_units": [2]}

@@ -226,9 +226,8 @@ def test_checkpoints_of_one_process(tmp_path):
 def test_what_trains_no_embedding_variable(graph):
     variable = get_embedding_variable("v", DIM)
     loss = tf.reduce_sum(tf.nn.embedding_lookup(variable, [1]))
-    rms_prop = optimizers.NAMES["train.RMSPropOptimizer"]
     with pytest.raises(NotImplementedError, match="RMSPropOptimizer does not train embedding"):
-        rms_prop(0.1).minimize(loss)
+        optimizers.RMSPropOptimizer(0.1).minimize(loss)
     with pytest.raises(NotImplementedError, match="learning_rate_power=-0.5 only, got -0.7"):
         optimizers.FtrlOptimizer(0.1, learning_rate_power=-0.7).minimize(loss)
     with pytest.raises(NotImplementedError, match="got a dense one"):

@@ -30,6 +30,7 @@ def test_names_are_there_or_not_and_none_is_left_out():
     script = f"""
         import functools, importlib, json
         import sok_compat.deeprec as tf
+        from sok_compat.deeprec.namespace.names import HOMES
 
         def is_there(name):
             try:
@@ -42,7 +43,7 @@ def test_names_are_there_or_not_and_none_is_left_out():
             except (AttributeError, ImportError):
                 return False
 
-        own = ["tf." + name for name in tf._own_names()]
+        own = ["tf." + name for name in HOMES]
         print(json.dumps([own, [name for name in {list(NAMES)} if is_there(name)]]))
     """
     own, there = json.loads(run_python(script).splitlines()[-1])

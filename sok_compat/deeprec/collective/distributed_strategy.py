@@ -97,9 +97,3 @@ def is_collective_enabled() -> bool:
 def is_collective() -> bool:
     """Whether several processes train together under the strategy 'collective'."""
     return is_collective_enabled() and current_ranks().size > 1
-
-
-NAMES = {
-    "config.experimental.enable_distributed_strategy": enable_distributed_strategy,
-    "config.experimental.enable_group_embedding": enable_group_embedding,
-}

@@ -17,7 +17,7 @@ from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.sessions_of_ranks import session_config, with_broadcast
-from sok_compat.deeprec.namespace.namespaces import MadeOnUse
+from sok_compat.deeprec.namespace.names import HOMES
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.collectives import graphs_of_one_rank
 from sok_compat.ranks.identity import current_ranks, is_connected
@@ -338,19 +338,9 @@ class _Evaluation(tf.train.CheckpointSaverListener):
         self._is_first = False
 
 
-_CLASSES = [
-    "Estimator",
-    *(
-        f"{model}{kind}"
-        for model in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
-        for kind in ("Classifier", "Estimator", "Regressor")
-    ),
-]
-_MADE = {
-    **dict.fromkeys(_CLASSES, _exported_by_rank_0),
-    **dict.fromkeys(["BestExporter", "LatestExporter"], _exporter_of_rank_0),
-}
-NAMES = {
-    f"estimator.{name}": MadeOnUse(functools.partial(make, name))
-    for name, make in (_MADE.items() if hasattr(tf, "estimator") else [])
-}
+def __getattr__(name: str) -> type:
+    """The estimators and exporters of scripts: their base classes are slow to import."""
+    if f"estimator.{name}" not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    make = _exporter_of_rank_0 if name.endswith("Exporter") else _exported_by_rank_0
+    return make(name)

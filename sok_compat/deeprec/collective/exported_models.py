@@ -144,10 +144,3 @@ def _refuse_shared_tables(graph: tf.Graph) -> None:
             "export_saved_model of CollectiveStrategy, of tf.estimator.Estimator or of "
             "sok_compat, or run this export in one process, which restores the checkpoint"
         )
-
-
-NAMES = {
-    "saved_model.Builder": SavedModelBuilder,
-    "saved_model.builder.SavedModelBuilder": SavedModelBuilder,
-    "saved_model.simple_save": simple_save,
-}

@@ -14,7 +14,5 @@ def _with_older_names(strategy: Any) -> Any:
     return type(strategy.__name__, (strategy,), names)
 
 
-NAMES = {
-    f"distribute.{name}": _with_older_names(getattr(tf.distribute, name))
-    for name in ("MirroredStrategy", "OneDeviceStrategy")
-}
+MirroredStrategy = _with_older_names(tf.distribute.MirroredStrategy)
+OneDeviceStrategy = _with_older_names(tf.distribute.OneDeviceStrategy)

@@ -70,9 +70,3 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
     """As tf.compat.v1.train.latest_checkpoint, in the folder of rank 0 as for ChiefSessionCreator.
     API of TensorFlow 1."""
     return tf.train.latest_checkpoint(folder_of_rank_0(checkpoint_dir), latest_filename)
-
-
-NAMES = {
-    "train.ChiefSessionCreator": ChiefSessionCreator,
-    "train.latest_checkpoint": latest_checkpoint,
-}

@@ -81,6 +81,3 @@ def saver_of(filename_tensor_name: str) -> IncrementalSaver | None:
         if tensor.graph is graph and tensor.name == filename_tensor_name:
             return saver
     return None
-
-
-NAMES = {"train.Saver": Saver}

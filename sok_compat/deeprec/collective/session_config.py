@@ -200,12 +200,7 @@ def _warn_of(message: str, field: str) -> None:
         )
 
 
-NAMES = {
-    "ExecutorPolicy": ExecutorPolicy,
-    "distribute.Server": Server,
-    "train.Server": Server,
-    **{
-        name: _LenientClass(getattr(tf, name))
-        for name in ("ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions")
-    },
-}
+ConfigProto = _LenientClass(tf.ConfigProto)
+GPUOptions = _LenientClass(tf.GPUOptions)
+GraphOptions = _LenientClass(tf.GraphOptions)
+OptimizerOptions = _LenientClass(tf.OptimizerOptions)

@@ -142,6 +142,3 @@ def session_config(config: tf.ConfigProto | None = None) -> tf.ConfigProto:
     if not config.gpu_options.visible_device_list and local_rank < num_gpus > 1:
         config.gpu_options.visible_device_list = str(local_rank)
     return config
-
-
-NAMES = {"train.MonitoredTrainingSession": monitored_training_session}

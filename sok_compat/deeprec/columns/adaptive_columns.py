@@ -212,10 +212,3 @@ def _mask_of_ids(mask: tf.Tensor, ids: tf.SparseTensor) -> tf.Tensor:
         *(size, num_ids, ids.dense_shape[0]),
     )
     return tf.gather(mask, tf.where(is_of_ids, tf.range(num_ids), ids.indices[:, 0]))
-
-
-NAMES = {
-    "feature_column.categorical_column_with_adaptive_embedding": (
-        categorical_column_with_adaptive_embedding
-    ),
-}

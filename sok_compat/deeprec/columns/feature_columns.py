@@ -246,11 +246,3 @@ def _check_no_checkpoint(column: Any) -> None:
             f"the column {column.name!r} of an embedding variable cannot start from the checkpoint "
             f"{column.ckpt_to_load_from!r}: restore it with tf.train.Saver"
         )
-
-
-NAMES = {
-    "feature_column.categorical_column_with_embedding": categorical_column_with_embedding,
-    "feature_column.embedding_column": embedding_column,
-    "feature_column.group_embedding_column_scope": group_embedding_column_scope,
-    "feature_column.shared_embedding_columns": shared_embedding_columns,
-}

@@ -198,6 +198,3 @@ def _group_of(column: Any) -> str | None:
     if scope is None and not is_weighted(column) and not tables_are_dense():
         return _OF_LAYER
     return scope
-
-
-NAMES = {"feature_column.input_layer": input_layer}

@@ -151,6 +151,3 @@ def _flat(bags):
     if bags.shape.rank == 2:
         return bags
     return tf.sparse.reshape(bags, [tf.shape(bags)[0], -1])
-
-
-NAMES = {"feature_column.linear_model": linear_model}

@@ -140,6 +140,3 @@ def categorical_column_with_multihash(
     checked = tuple(size if isinstance(size, int) else tuple(size) for size in dims)
     of_variable = _Variable(checked, complementary_strategy, operation)
     return CategoricalColumnWithMultihash.checked(key, dtype, partition_num, of_variable)
-
-
-NAMES = {"feature_column.categorical_column_with_multihash": categorical_column_with_multihash}

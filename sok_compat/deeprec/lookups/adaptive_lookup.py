@@ -167,6 +167,3 @@ def _only(ev_params: Any) -> EmbeddingVariable | PartitionedEmbeddingVariable:
             f"{[type(each).__name__ for each in params]}: make it with tf.get_embedding_variable"
         )
     return params[0]
-
-
-NAMES = {"nn.adaptive_embedding_lookup_sparse": adaptive_embedding_lookup_sparse}

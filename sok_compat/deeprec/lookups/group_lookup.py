@@ -299,9 +299,3 @@ def _integers(number: int, param: Any, ids: Any) -> tf.Tensor:
     if not ids.dtype.is_integer:
         raise TypeError(f"ids[{number}] must be integers, got {ids.dtype.name}")
     return tf.cast(ids, tf.int64)
-
-
-NAMES = {
-    "nn.group_embedding_lookup": group_embedding_lookup,
-    "nn.group_embedding_lookup_sparse": group_embedding_lookup_sparse,
-}

@@ -117,6 +117,3 @@ def _combined(combiner, rows, segments, offsets, weights, size):
     if combiner == "mean":
         return tf.math.divide_no_nan(sums, tf.math.segment_sum(weights, segments))
     return tf.math.divide_no_nan(sums, tf.sqrt(tf.math.segment_sum(weights**2, segments)))
-
-
-NAMES = {"nn.embedding_lookup_sparse_multi_dim": embedding_lookup_sparse_multi_dim}

@@ -73,10 +73,3 @@ def _next(values: Iterator[Any]) -> list[Any] | tuple[Any, ...]:
 def mark_target_node(targets: Any) -> None:
     """Does nothing: in DeepRec it marks the end of an automatic stage."""
     del targets
-
-
-NAMES = {
-    "make_prefetch_hook": make_prefetch_hook,
-    "staged": staged,
-    "train.mark_target_node": mark_target_node,
-}

@@ -225,10 +225,3 @@ def _rows_and_places(
     if default_id is None:
         return tf.pad(variable.sparse_read(taken), [[1, 0], [0, 0]]), places
     return variable.sparse_read(tf.concat([[default_id], taken], 0)), places
-
-
-NAMES = {
-    "nn.embedding_lookup": embedding_lookup,
-    "nn.embedding_lookup_sparse": embedding_lookup_sparse,
-    "nn.safe_embedding_lookup_sparse": safe_embedding_lookup_sparse,
-}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import sys
 import types
@@ -12,6 +13,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tensorflow_1
 
+from sok_compat.deeprec.namespace.names import HOMES, value_of
 from sok_compat.runtime.known_words import meant_word
 from sok_compat.runtime.tf_versions import tensorflow_2
 
@@ -40,7 +42,7 @@ _EXTENDED = ("config.experimental", "feature_column", "nn", "train")
 
 @dataclasses.dataclass(frozen=True)
 class MadeOnUse:
-    """A value that is made when a script first takes its name, as it needs a slow import."""
+    """A value that is made when a script first takes its name."""
 
     make: Callable[[], Any]
 
@@ -76,14 +78,17 @@ class Namespace(types.ModuleType):
         return sorted(names - {"_made_on_use", "_original", "_path"})
 
 
-def extended_tensorflow_1(names: Mapping[str, Any], module: str) -> Namespace:
-    """TensorFlow 1 with more names, as a Namespace.
+def extended_tensorflow_1(face: types.ModuleType) -> Namespace:
+    """TensorFlow 1 with the names of DeepRec, as a Namespace.
 
     Args:
-      names: {path under `tf`: value}.
-      module: the package name under which its submodules can be imported.
+      face: the package under which its submodules can be imported, and `tf.compat.v1`.
     """
-    return _extended(module, "", tensorflow_1, {**dict.fromkeys(_EXTENDED, _EMPTY), **names})
+    names: dict[str, Any] = {**dict.fromkeys(_EXTENDED, _EMPTY), "compat.v1": face}
+    for path in HOMES:
+        if path.partition(".")[0] not in _ENDED or hasattr(tensorflow_1, path.partition(".")[0]):
+            names[path] = MadeOnUse(functools.partial(value_of, path))
+    return _extended(face.__name__, "", tensorflow_1, names)
 
 
 _EMPTY = object()  # instead of a value: makes the module at this path a Namespace
@@ -104,13 +109,18 @@ def _extended(module: str, path: str, original: Any, names: Mapping[str, Any]) -
     for head, added in below.items():
         part = getattr(original, head)
         if isinstance(part, type):
-            here[head] = type(head, (part,), {"__doc__": part.__doc__, **added})
+            here[head] = MadeOnUse(functools.partial(_subclass, part, added))
         else:
             below_path = f"{path}.{head}" if path else head
             here[head] = _extended(f"{module}.{head}", below_path, part, added)
     namespace = Namespace(module, path, original, here)
     registered: Any = sys.modules.setdefault(module, namespace) if path else namespace
     return registered
+
+
+def _subclass(base: type, names: Mapping[str, MadeOnUse]) -> type:
+    added = {name: value.make() for name, value in names.items()}
+    return type(base.__name__, (base,), {"__doc__": base.__doc__, **added})
 
 
 def _folder(name: str) -> types.ModuleType:

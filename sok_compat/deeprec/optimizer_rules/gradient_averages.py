@@ -146,6 +146,3 @@ def _average_over_ranks(gradient: _Gradient, table: Any, name: str) -> _Gradient
     )
     values = tf.divide(values, tf.cast(job.size(), values.dtype), name="mean_of_values")
     return mark_reduced(tf.IndexedSlices(values, indices, gradient.dense_shape))
-
-
-NAMES = {"gradients": gradients}

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from sok_compat.deeprec.optimizer_rules.adagrad_decay_optimizers import (
@@ -25,20 +23,11 @@ from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 
 _train = tf.compat.v1.train
 
-_TRAINERS: dict[str, Any] = {
-    optimizer.__name__: optimizer
-    for optimizer in (
-        AdagradDecayOptimizer,
-        AdagradDecayOptimizerV2,
-        AdagradOptimizer,
-        AdamAsyncOptimizer,
-        AdamOptimizer,
-        AdamWOptimizer,
-        FtrlOptimizer,
-        GradientDescentOptimizer,
-        MomentumOptimizer,
-    )
-}
+_TRAINERS = (
+    *(AdagradDecayOptimizer, AdagradDecayOptimizerV2, AdagradOptimizer, AdamAsyncOptimizer),
+    *(AdamOptimizer, AdamWOptimizer, FtrlOptimizer, GradientDescentOptimizer, MomentumOptimizer),
+)
+_NAMES_OF_TRAINERS = ", ".join(each.__name__ for each in _TRAINERS)
 
 
 class _RefusesEmbeddingVariables(AveragesGradients):
@@ -49,7 +38,7 @@ class _RefusesEmbeddingVariables(AveragesGradients):
             if isinstance(variable, EmbeddingVariable):
                 raise NotImplementedError(
                     f"{type(self).__name__} does not train embedding variables, got "
-                    f"{variable.table_name}: use one of {', '.join(_TRAINERS)}"
+                    f"{variable.table_name}: use one of {_NAMES_OF_TRAINERS}"
                 )
         super()._create_slots(var_list)
 
@@ -62,15 +51,8 @@ def _refusing(optimizer: type) -> type:
     )
 
 
-_OTHERS: dict[str, type] = {
-    optimizer.__name__: _refusing(optimizer)
-    for optimizer in (
-        _train.AdadeltaOptimizer,
-        _train.AdagradDAOptimizer,
-        _train.ProximalAdagradOptimizer,
-        _train.ProximalGradientDescentOptimizer,
-        _train.RMSPropOptimizer,
-    )
-}
-
-NAMES = {f"train.{name}": optimizer for name, optimizer in {**_TRAINERS, **_OTHERS}.items()}
+AdadeltaOptimizer = _refusing(_train.AdadeltaOptimizer)
+AdagradDAOptimizer = _refusing(_train.AdagradDAOptimizer)
+ProximalAdagradOptimizer = _refusing(_train.ProximalAdagradOptimizer)
+ProximalGradientDescentOptimizer = _refusing(_train.ProximalGradientDescentOptimizer)
+RMSPropOptimizer = _refusing(_train.RMSPropOptimizer)

@@ -246,9 +246,3 @@ def _checked_blocks(name: str, dimension: Any, num_blocks: Any) -> tuple[int, in
             f"least 1, got {dimension!r} and {num_blocks!r}"
         )
     return dim, count
-
-
-NAMES = {
-    "get_dynamic_dimension_embedding_variable": get_dynamic_dimension_embedding_variable,
-    "get_multihash_variable": get_multihash_variable,
-}

@@ -49,6 +49,3 @@ def _warn_of(name: str) -> None:
     if not _warned_of:
         _warned_of.add(name)
         _logger.warning("tf.device(%r): TensorFlow has no GPU here, using the CPU instead", name)
-
-
-NAMES = {"device": device}

@@ -337,12 +337,3 @@ class PartitionedEmbeddingVariable:
     def total_count(self) -> tf.Tensor:
         """[rows on this rank in all parts, embedding_dim], an int64 tensor."""
         return tf.stack([tf.add_n([p.num_keys() for p in self]), self.shape.as_list()[0]])
-
-
-NAMES = {
-    "EmbeddingVariable": EmbeddingVariable,
-    "GraphKeys.ASYNC_EMBEDDING_OUTPUT_TENSORS": ASYNC_EMBEDDING_OUTPUT_TENSORS,
-    "GraphKeys.EMBEDDING_VARIABLES": EMBEDDING_VARIABLES,
-    "GraphKeys.EV_INIT_SLOT_OPS": EV_INIT_SLOT_OPS,
-    "GraphKeys.EV_INIT_VAR_OPS": EV_INIT_VAR_OPS,
-}

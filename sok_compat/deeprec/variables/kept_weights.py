@@ -46,6 +46,3 @@ def _kept(before: Callable[..., Any] | None, kept_dtype: tf.DType) -> Callable[.
         return tf.cast(variable, requested) if is_kept else variable
 
     return get
-
-
-NAMES = {"variable_scope": VariableScope}

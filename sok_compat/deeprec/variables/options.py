@@ -346,17 +346,3 @@ def _refuse(name: str, what: str) -> NoReturn:
 def _described(option: Any) -> str:
     given = ", ".join(f"{key}={value!r}" for key, value in vars(option).items())
     return f"{type(option).__name__}: {given}"
-
-
-NAMES = {
-    "CBFFilter": CBFFilter,
-    "CacheStrategy": CacheStrategy,
-    "CheckpointOption": CheckpointOption,
-    "CounterFilter": CounterFilter,
-    "EmbeddingVariableOption": EmbeddingVariableOption,
-    "GlobalStepEvict": GlobalStepEvict,
-    "InitializerOption": InitializerOption,
-    "L2WeightEvict": L2WeightEvict,
-    "StorageOption": StorageOption,
-    "StorageType": StorageType,
-}

@@ -251,6 +251,3 @@ def _device_of(option: EmbeddingVariableOption, name: str) -> AbstractContextMan
             "%s: storage type HBM, but no GPU that tables can use: rows are stored in DRAM", name
         )
     return contextlib.nullcontext()
-
-
-NAMES = {"get_embedding_variable": get_embedding_variable}

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver as SaverOfPackage
 from sok_compat.deeprec.collective.savers import Saver
 from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
-from sok_compat.deeprec.optimizer_rules.train_optimizers import NAMES as TRAIN
+from sok_compat.deeprec.optimizer_rules.train_optimizers import AdagradOptimizer
 from sok_compat.deeprec.python.training.incremental_saver import (
     IncrementalSaver,
     _get_incremental_saver,
@@ -25,7 +25,7 @@ def model():
     bias = tf.get_variable("bias", [3])
     ids = tf.placeholder(tf.int64, [None])
     loss = tf.reduce_sum((embedding_lookup(variable, ids) + bias) ** 2)
-    step = TRAIN["train.AdagradOptimizer"](0.1).minimize(loss)
+    step = AdagradOptimizer(0.1).minimize(loss)
     return ids, loss, step, [*variable.export()[:2], bias]
 
 

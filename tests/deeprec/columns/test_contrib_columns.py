@@ -9,7 +9,7 @@ from sok_compat.deeprec.contrib import layers
 from sok_compat.deeprec.contrib.layers.python.layers.feature_column_ops import (
     input_from_feature_columns as input_of_columns,
 )
-from sok_compat.deeprec.optimizer_rules.train_optimizers import NAMES
+from sok_compat.deeprec.optimizer_rules.train_optimizers import AdagradOptimizer
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from tests.support.sessions import initialized_session
 
@@ -124,7 +124,7 @@ def of_embedding_variables(model, embedded):
         names = [v.op.name for v in tf.global_variables()]
         assert len(is_embedded) == (embedded and (3 if model == "sum" else 4))
         loss = tf.reduce_mean(tf.square(outputs - 3.0))
-        train = NAMES["train.AdagradOptimizer"](0.3).minimize(loss)
+        train = AdagradOptimizer(0.3).minimize(loss)
         with initialized_session(rewrites=False) as session:
             return names, [session.run([loss, train])[0] for _ in range(3)]
 

@@ -12,7 +12,7 @@ from sok_compat.deeprec.columns import feature_columns as fc
 from sok_compat.deeprec.columns import stock_functions
 from sok_compat.deeprec.columns.input_layers import input_layer
 from sok_compat.deeprec.columns.linear_models import linear_model
-from sok_compat.deeprec.optimizer_rules.train_optimizers import NAMES
+from sok_compat.deeprec.optimizer_rules.train_optimizers import AdagradOptimizer
 from tests.support.sessions import initialized_session
 
 of_tensorflow = tf.feature_column
@@ -59,7 +59,7 @@ def trained(model, categorical, combiner, has_others):
             output = model(given, columns(categorical, has_others), 2, combiner, cols_to_vars=made)
         names = {variable.op.name for variable in tf.global_variables()}
         loss = tf.reduce_mean(tf.squared_difference(output, TARGETS))
-        train = NAMES["train.AdagradOptimizer"](0.3).minimize(loss)
+        train = AdagradOptimizer(0.3).minimize(loss)
         assert {v.op.name for of in made.values() for v in of} <= names
         with initialized_session(rewrites=False) as session:
             return names, [session.run([output, train])[0] for _ in range(3)]

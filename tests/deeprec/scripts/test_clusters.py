@@ -6,15 +6,15 @@ import json
 import pytest
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec.collective.older_strategies import NAMES as STRATEGIES
-from sok_compat.deeprec.collective.session_config import NAMES, Server
+from sok_compat.deeprec.collective import older_strategies
+from sok_compat.deeprec.collective.session_config import ConfigProto, Server
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.run import program
 
 
 def test_servers_take_a_config_of_deeprec():
-    config = NAMES["ConfigProto"](allow_soft_placement=True, no_such_field=1)
-    server = NAMES["train.Server"].create_local_server(config=config)
+    config = ConfigProto(allow_soft_placement=True, no_such_field=1)
+    server = Server.create_local_server(config=config)
     assert isinstance(server, Server) and server.server_def.default_session_config == config
     with tf.Graph().as_default(), tf.Session(server.target) as session:
         assert session.run(tf.constant(3)) == 3
@@ -59,7 +59,7 @@ def test_variables_on_parameter_servers_are_refused():
 ])  # fmt: skip
 def test_strategies_have_their_older_names(name, argument):
     with tf.Graph().as_default():
-        strategy = STRATEGIES[f"distribute.{name}"](argument)
+        strategy = getattr(older_strategies, name)(argument)
         assert isinstance(strategy, getattr(tf.distribute, name))
         with strategy.scope(), tf.Session() as session:
             found = tf.distribute.get_strategy().experimental_run_v2(lambda x: x + 1, args=(3,))

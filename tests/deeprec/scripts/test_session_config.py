@@ -9,13 +9,14 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.collective import session_config
 from sok_compat.deeprec.collective.savers import Saver
-from sok_compat.deeprec.collective.session_config import NAMES
+from sok_compat.deeprec.collective.session_config import (
+    ConfigProto,
+    ExecutorPolicy,
+    GraphOptions,
+    OptimizerOptions,
+)
 from sok_compat.deeprec.collective.sessions_of_ranks import monitored_training_session
 from sok_compat.deeprec.namespace.namespaces import Namespace
-
-ConfigProto, GraphOptions, OptimizerOptions = (
-    NAMES[name] for name in ("ConfigProto", "GraphOptions", "OptimizerOptions")
-)
 
 
 def nested():
@@ -95,7 +96,7 @@ def test_a_tensorflow_without_estimators_says_so():
 
 def test_an_executor_policy_is_ignored_and_said_once(caplog, monkeypatch):
     monkeypatch.setattr(session_config, "_warned_of", set())
-    policy = NAMES["ExecutorPolicy"]
+    policy = ExecutorPolicy
     config = ConfigProto()
     for each in (policy.USE_COST_MODEL_EXECUTOR, policy.USE_INLINE_EXECUTOR):
         config.executor_policy = each
