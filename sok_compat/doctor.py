@@ -212,7 +212,7 @@ def print_changes() -> int:
     if "error" in found:
         print(found["error"])
         return 1
-    print("Nothing is changed before the first table is made.\n")
+    print("Importing changes nothing. Functions are replaced before the first table is made.\n")
     print("| what | why | tested on | tested by | how to undo it |\n|---|---|---|---|---|")
     for row in found["rows"]:
         print(f"| {' | '.join(row)} |")

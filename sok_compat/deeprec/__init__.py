@@ -3,8 +3,9 @@
 
 It has every name of `tf.compat.v1`, and DeepRec's names, whose modules are listed in
 namespace/names.py: each is imported when a script first takes a name of it. Reading the first name
-turns on TensorFlow 1 behaviour (no eager mode, `tf.Variable` is a reference variable, ...);
-importing this module, or one of its modules, does not.
+turns on TensorFlow 1 behaviour (no eager mode, `tf.Variable` is a reference variable, modules such
+as `tensorflow.contrib` can be imported, ...); importing this module, or one of its modules, does
+not.
 """
 
 from __future__ import annotations
@@ -14,10 +15,6 @@ import importlib
 import sys
 from types import ModuleType
 from typing import Any
-
-from sok_compat.deeprec.namespace import module_paths
-
-module_paths.add_finder()
 
 # Subfolders; none of them is a name of `tf`.
 _ROOMS = ("collective", "columns", "lookups", "namespace", "optimizer_rules", "variables")

@@ -23,6 +23,11 @@ def stand_in_for_horovod() -> None:
         sys.meta_path.append(_Finder())
 
 
+def find_as_installed() -> None:
+    """Undoes stand_in_for_horovod, but for modules that have been imported."""
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Finder)]
+
+
 class StandIn(types.ModuleType):
     """A module of the stand-in."""
 

@@ -7,88 +7,15 @@ Importing changes nothing, and nothing changes before there are tables. The owne
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from sok_compat.runtime.integration import Integration, found_at
+from sok_compat.runtime.object_integrations import CHANGES_OF_OBJECTS
 from sok_compat.runtime.tensorflow_integrations import ON_TENSORFLOW
 
 INTEGRATIONS = {integration.name: integration for integration in ON_TENSORFLOW}
 
-
-@dataclasses.dataclass(frozen=True)
-class ChangeOfObject:
-    """A change to an object that a script has created, or to the launcher's interpreter."""
-
-    name: str
-    purpose: str
-    tested_on: str
-    tested_by: str
-    undo: str  # in words
-
-
-CHANGES_OF_OBJECTS = (
-    ChangeOfObject(
-        "tf.train.SummarySaverHook._summary_writer, StepCounterHook._summary_writer",
-        "another rank's hook with rank 0's folder gets a writer that writes nothing: two writers "
-        "in a folder may pick the same file name",
-        "TensorFlow 2.15 to 2.21",
-        "tests/distributed/checkpoints/test_saving_sessions.py",
-        "ends with the hook; give hooks a summary_writer, or other ranks another folder",
-    ),
-    ChangeOfObject(
-        "tf.train.Scaffold._saver, by save_incremental_checkpoint_secs of DeepRec's sessions",
-        "a scaffold without a saver gets the IncrementalSaver that the argument asks for",
-        "TensorFlow 2.15 to 2.21",
-        "tests/deeprec/checkpoints/test_checkpoints_of_sessions.py",
-        "ends with the scaffold; give it a saver",
-    ),
-    ChangeOfObject(
-        "hvd.DistributedGradientTape.gradient, of distributed_embeddings' own tape",
-        "asks for generic names, as ranks have different variables",
-        "Horovod 0.28.1",
-        "tests/distributed_embeddings/test_plans_on_ranks.py",
-        "ends with the tape",
-    ),
-    ChangeOfObject(
-        "sys.meta_path, runpy.run_path and sys.excepthook, by python -m sok_compat.run",
-        "in the script's modules `import tensorflow` gives sok_compat.deeprec; tracebacks begin in "
-        "the script",
-        "Python 3.9 to 3.13",
-        "tests/deeprec/scripts/test_run.py",
-        "ends with the process; sok_compat.run.script_modules.read_imports_as_written()",
-    ),
-    ChangeOfObject(
-        "sys.path, by python -m sok_compat.run",
-        "scripts that ask for the version of the distribution tensorflow find 'deeprec' in it",
-        "Python 3.9 to 3.13",
-        "tests/deeprec/scripts/test_distributions.py",
-        "ends with the process; sok_compat.run.distributions.answer_as_installed()",
-    ),
-    ChangeOfObject(
-        "the logger tensorflow and warnings.filters, by python -m sok_compat.run",
-        "a script for TensorFlow 1 calls deprecated functions: their warnings hid all others",
-        "TensorFlow 2.15 to 2.21",
-        "tests/deeprec/scripts/test_console.py",
-        "python -W default -m sok_compat.run; sok_compat.run.console.show_deprecations()",
-    ),
-    ChangeOfObject(
-        "numpy, by python -m sok_compat.run",
-        "names that NumPy 1.24 and 2.0 dropped, such as np.object and np.float, are there again",
-        "NumPy 1.23 to 2.4",
-        "tests/deeprec/scripts/test_older_names.py",
-        "ends with the process; sok_compat.run.numpy_names.take_back()",
-    ),
-    ChangeOfObject(
-        "sys.meta_path, by the wheel's .pth file",
-        "`import sparse_operation_kit` and `import distributed_embeddings` give this package, "
-        "unless another built one is found",
-        "Python 3.9 to 3.13",
-        "tests/packaging/test_import_alias.py",
-        "pip uninstall sok_compat; `import sok_compat as sok` needs none of it",
-    ),
-)
 
 _originals: dict[str, Any] = {}  # {name: replaced object}
 _replacements: dict[str, Any] = {}  # {name: its replacement}

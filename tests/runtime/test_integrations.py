@@ -2,6 +2,7 @@
 """Each change to TensorFlow and Horovod is made once, can be undone, and is not made blindly."""
 
 import functools
+import importlib.util
 import inspect
 import re
 import sys
@@ -13,13 +14,14 @@ import pytest
 from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.checkpoint.sessions import restored_sessions as sessions
+from sok_compat.deeprec.namespace import module_paths
 from sok_compat.lookup.gradients.branches import make_no_zeros_of_tables
 from sok_compat.lookup.gradients.recomputed import read_no_tables_to_recompute
 from sok_compat.ranks.global_norm import clip_by_norm_over_ranks
 from sok_compat.ranks.horovod.helpers import adapt_helpers
 from sok_compat.ranks.sentences_first import put_sentences_first
 from sok_compat.ranks.shared_gradients import watch_gradients
-from sok_compat.run import script_modules
+from sok_compat.run import horovod_stand_in, script_modules
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import accept_strategies
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
@@ -228,11 +230,19 @@ def test_each_says_what_it_is_for_and_where_it_is_tested():
         assert (ROOT / change.tested_by).is_file(), change
 
 
-def test_the_launchers_import_hook_is_undone():
+@pytest.mark.parametrize("change, undo", [
+    (script_modules.read_imports_as_tensorflow_1, script_modules.read_imports_as_written),
+    (module_paths.add_finder, module_paths.remove_finder),
+    (horovod_stand_in.stand_in_for_horovod, horovod_stand_in.find_as_installed),
+])  # fmt: skip
+def test_import_hooks_are_undone(monkeypatch, change, undo):
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    undo()
     before = list(sys.meta_path)
-    script_modules.read_imports_as_tensorflow_1()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)  # without Horovod
+    change()
     assert len(sys.meta_path) == len(before) + 1
-    script_modules.read_imports_as_written()
+    undo()
     assert sys.meta_path == before
 
 

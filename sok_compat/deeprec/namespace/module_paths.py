@@ -27,9 +27,17 @@ _Load = Optional[Callable[[], types.ModuleType]]  # None: there is no such modul
 
 
 def add_finder() -> None:
-    """Makes such paths importable; TensorFlow's own modules stay as they are."""
+    """Makes such paths importable, once TensorFlow 1 behaviour is on (v1_behavior.py).
+
+    TensorFlow's own modules stay as they are.
+    """
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+
+
+def remove_finder() -> None:
+    """Undoes add_finder for modules that are imported from now on."""
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Finder)]
 
 
 class _Finder:

@@ -84,10 +84,12 @@ def test_a_script():
 
 
 MODULES = """
-import importlib, pkgutil
+import importlib, pkgutil, sys
 import tensorflow as tf
 
+before = list(sys.meta_path)
 import sok_compat.deeprec as face
+from sok_compat.deeprec.namespace.names import HOMES, value_of
 
 rooms = [found.name for found in pkgutil.iter_modules(face.__path__)]
 rooms = [name for name in rooms if name not in ("contrib", "core", "python")]  # also of tf
@@ -96,13 +98,17 @@ for room in rooms:
     package = importlib.import_module(f"{face.__name__}.{room}")
     found = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
     modules += [each.name for each in found if not each.name.endswith("v1_behavior")]
-own = [getattr(importlib.import_module(name), "NAMES", {}) for name in modules]
-assert tf.executing_eagerly()
+for name in modules:
+    importlib.import_module(name)
+assert tf.executing_eagerly() and sys.meta_path == before
 taken = {*dir(tf.compat.v1), *dir(tf), *dir(tf.compat.v1.train), *dir(tf.compat.v1.nn)}
-taken.update(path for names in own for path in names)
+taken.update(HOMES)
 print(len(modules), taken.intersection(rooms))
 assert not face.executing_eagerly() and not tf.executing_eagerly()
 assert callable(face.get_embedding_variable)
+assert len(sys.meta_path) == len(before) + 1
+is_there = {"estimator": hasattr(tf.compat.v1, "estimator")}
+assert all(value_of(path) for path in HOMES if is_there.get(path.partition(".")[0], True))
 """
 
 

@@ -121,6 +121,7 @@ def test_bad_arguments(arguments, error, message):
 def test_modules_of_deeprec_are_beside_those_of_tensorflow():
     run_python("""
         import sok_compat.deeprec as tf
+        tf.disable_v2_behavior()  # the first name
         from tensorflow.core.framework.embedding import config_pb2
         from tensorflow.python.data.experimental.ops import parquet_dataset_ops
         from tensorflow.python.ops.work_queue import WorkQueue
