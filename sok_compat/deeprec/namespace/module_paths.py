@@ -17,8 +17,6 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any, Optional
 
-from sok_compat.deeprec import contrib
-
 _FACE = "sok_compat.deeprec"
 _FOLDER = os.path.dirname(os.path.dirname(__file__))  # of the face
 _FOLDERS_WITH_ADDITIONS = ("contrib", "core", "python")  # below tensorflow
@@ -95,5 +93,6 @@ def _of_api(path: str) -> _Load:
     if isinstance(value, types.ModuleType):
         return lambda: value
     if path.startswith("contrib."):  # without a name, or `from` statements would ignore it
+        contrib = importlib.import_module(f"{_FACE}.contrib")
         raise ModuleNotFoundError(str(contrib.missing(path[len("contrib.") :])))
     return None
