@@ -60,11 +60,11 @@ def monitored_training_session(
             f"{options['save_summaries_secs']}: use save_summaries_steps"
         )
     last_hooks = share_folder(options.get("checkpoint_dir"))
+    options["hooks"] = [*with_broadcast(options.get("hooks"), trains=True), *last_hooks]
     if current_ranks().rank != 0:
         options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
         if has_summaries:
             _add_summaries(options)
-    options["hooks"] = [*with_broadcast(options.get("hooks"), trains=True), *last_hooks]
     options["config"] = session_config(options.get("config"))
     return tf.train.MonitoredTrainingSession(**options)
 
@@ -117,14 +117,17 @@ class _Broadcast(tf.train.SessionRunHook):
 
 
 def _add_summaries(options: dict[str, Any]) -> None:
-    """Makes a session without a folder run summary ops as often as rank 0's, and write none."""
+    """Makes a session without a folder run summary ops as often as rank 0's, and write none.
+
+    As on rank 0, this hook comes before the script's, and so does one that saves.
+    """
     default = None if "save_summaries_secs" in options else 100  # TensorFlow's
     steps = options.get("save_summaries_steps", default)
     if not steps:
         return
     options["scaffold"] = scaffold = options.get("scaffold") or tf.train.Scaffold()
     hook = tf.train.SummarySaverHook(steps, summary_writer=NoEvents(), scaffold=scaffold)
-    options["hooks"] = [*(options["hooks"] or []), hook]
+    options["hooks"] = [hook, *options["hooks"]]
 
 
 def session_config(config: tf.ConfigProto | None = None) -> tf.ConfigProto:

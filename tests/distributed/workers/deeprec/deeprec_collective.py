@@ -221,9 +221,10 @@ def train_saving(strategy, folder, batches, losses, stops):
         ids, labels = tf.placeholder(tf.int64, [None, 2]), tf.placeholder(tf.float32, [None])
         model = Model(ids, labels)
         train_op = of_allreduced_loss(model.loss, tf.train.AdamOptimizer(0.3))
+        tf.summary.scalar("loss", model.loss)
         with tf.train.MonitoredTrainingSession(
             is_chief=RANK == 0, checkpoint_dir=folder, config=session_config(rewrites=False),
-            save_summaries_steps=None, save_checkpoint_steps=2,
+            save_summaries_steps=1, save_checkpoint_steps=2,
             save_incremental_checkpoint_secs=1e-9,
         ) as session:  # fmt: skip
             for batch in batches:
