@@ -90,6 +90,11 @@ FOREIGN = {
     r"(cuda|cub/|thrust/|nccl)": ("ops/cuda", "ops/tests"),
 }
 
+# Names of faces, which rooms below them do not say: a table carries its face's (tables/words.py).
+_FACE_WORDS = re.compile(
+    r"max_vocabulary_size_per_gpu|slot_num|nnz_per_slot|use_hashtable|m_var_name|sok\.Init|All2All"
+)
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
 
 
@@ -105,6 +110,17 @@ def python_problems(path, text):
         for package, rooms in KNOW_RANKS.items():
             if _names(package, node) and not path.with_suffix("").as_posix().startswith(rooms):
                 yield f"{path}:{node.lineno}: only {rooms[0]} knows the modules of {package}"
+
+
+def face_words(path, text):
+    """Messages on words of a face in a file below the faces."""
+    room = "/".join(path.parts[:2])
+    if path.parts[0] == "sok_compat" and room.rpartition("/")[2] not in _BELOW_FACES:
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _FACE_WORDS.search(line)
+        if found and room != "ops/tests":
+            yield f"{path}:{number}: {found[0]} is a word of a face: say what it means"
 
 
 def cxx_problems(path, text):
@@ -202,10 +218,12 @@ def main():
     found = []
     for path in sorted(Path("sok_compat").rglob("*.py")):
         if path.name != "_build_info.py":
-            found += python_problems(path, path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            found += [*python_problems(path, text), *face_words(path, text)]
     for suffix in ("cc", "h", "cu", "cuh"):
         for path in sorted(Path("ops").rglob(f"*.{suffix}")):
-            found += cxx_problems(path, path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            found += [*cxx_problems(path, text), *face_words(path, text)]
     print(*found, sep="\n", end="\n" if found else "")
     sys.exit(bool(found))
 

@@ -22,8 +22,7 @@ void CheckPlaneOptions(const PlaneOptions& options) {
   if (is_declared &&
       (width > kMostFloats || static_cast<size_t>(options.capacity) > kMostFloats / width)) {
     Throw(ErrorCode::kOutOfMemory, "a table of ", options.capacity, " rows of ", options.width,
-          " floats does not fit in the address space of 2^47 bytes; declare a smaller capacity "
-          "(max_vocabulary_size_per_gpu)");
+          " floats does not fit in the address space of 2^47 bytes; declare a smaller capacity");
   }
   constexpr int64_t kMostWidth = kMaxDim * kMaxStates;  // of a slot that holds all states of a rule
   if (options.width > kMostWidth) {

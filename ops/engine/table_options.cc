@@ -48,9 +48,8 @@ void ThrowForeignKey(const TableOptions& options, int64_t key) {
   const int64_t last = end == INT64_MAX ? end : end - 1;
   Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
         " is outside of its range, 0 to ", last, " (", options.capacity, " rows on each of ",
-        placement.num_ranks,
-        " ranks, no hash index); raise the capacity, or use a table with a hash index to allow any "
-        "key (max_vocabulary_size_per_gpu, use_hashtable in SparseOperationKit's layers)");
+        placement.num_ranks, " ranks, no hash index); ", options.raise_capacity,
+        ", or use a table with a hash index to allow any key");
 }
 
 void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows) {
@@ -68,8 +67,7 @@ void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,
   if (options.capacity <= most_rows && options.capacity != kMaxRows) {
     Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: its capacity is ",
           options.capacity, " keys, it holds ", num_keys, kept, ", and ", num_new_keys,
-          " new keys came; raise the capacity (max_vocabulary_size_per_gpu in SparseOperationKit's "
-          "layers), or erase keys. The table is unchanged");
+          " new keys came; ", options.raise_capacity, ", or erase keys. The table is unchanged");
   }
   Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: one rank holds at most ",
         most_rows, " keys, it holds ", num_keys, kept, ", and ", num_new_keys,

@@ -18,9 +18,10 @@ constexpr int64_t kNoRow = -1;
 constexpr int64_t kMaxRows = (int64_t{1} << 32) - 1;
 
 struct TableOptions {
-  std::string name;      // appears in error messages
-  int64_t dim = 1;       // floats in an embedding row
-  int64_t capacity = 0;  // rows; a limit, not an allocation
+  std::string name;                                   // appears in error messages
+  std::string raise_capacity = "raise the capacity";  // how they say that to its user
+  int64_t dim = 1;                                    // floats in an embedding row
+  int64_t capacity = 0;                               // rows; a limit, not an allocation
   /// false: the row of a key is placement.LocalKey(key), below the capacity.
   bool use_hash_index = true;
   Placement placement;

@@ -17,19 +17,21 @@ from sok_compat.runtime.op_library import ops
 class BagsOfKeys:
     """The bags of one lookup of a group.
 
-    bags: tf.SparseTensor [batch * slot_num, max_nnz] in row order, or tf.RaggedTensor
-      [batch * slot_num, (keys)] or [batch, slot_num, (keys)].
+    bags: tf.SparseTensor [batch * bags_per_sample, max_nnz] in row order, or tf.RaggedTensor
+      [batch * bags_per_sample, (keys)] or [batch, bags_per_sample, (keys)].
     name: of the layer, for messages.
-    slot_num: bags in a sample.
+    bags_per_sample: number of bags in a sample.
+    name_of_number: of bags_per_sample, for messages.
     max_nnz: most keys in a bag; 0: any number.
     weights: of the keys, float32 with the form and indices of bags; or None.
     """
 
     bags: Any
     name: str
-    slot_num: int = 1
+    bags_per_sample: int = 1
     max_nnz: int = 0
     weights: Any = None
+    name_of_number: str = "bags_per_sample"
 
 
 class SplitKeys(NamedTuple):
@@ -52,10 +54,10 @@ def split_bags(group: Sequence[BagsOfKeys]) -> list[SplitKeys]:
     Raises:
       TypeError: bags are neither a SparseTensor nor a RaggedTensor, or weights have another form.
       ValueError: bags have a wrong rank.
-      tf.errors.InvalidArgumentError: when run: the number of bags is not a multiple of slot_num; a
-        bag has more than max_nnz keys; a SparseTensor has unsorted rows, or not one value for each
-        index; row splits of a RaggedTensor do not ascend from 0 to its number of values; weights
-        have other indices than the keys.
+      tf.errors.InvalidArgumentError: when run: the number of bags is not a multiple of those of a
+        sample; a bag has more than max_nnz keys; a SparseTensor has unsorted rows, or not one value
+        for each index; row splits of a RaggedTensor do not ascend from 0 to its number of values;
+        weights have other indices than the keys.
     """
     forms = [_form_of(one) for one in group]
     weights = checked_weights(group)
@@ -136,7 +138,7 @@ def _split_by_tensorflow(form: _Form, weights: tf.Tensor | None) -> SplitKeys:
     check = form.gives_splits
     splits = check.places
     if check.dense_shape is not None:
-        splits = split_sparse(check.places, check.dense_shape, check.bags.slot_num)
+        splits = split_sparse(check.places, check.dense_shape, check.bags.bags_per_sample)
     return SplitKeys(form.keys, tf.cast(splits, tf.int64), weights)
 
 
@@ -146,8 +148,7 @@ def _form_of(one: BagsOfKeys) -> _Form:
     if isinstance(one.bags, tf.SparseTensor):
         return _sparse(one)
     raise TypeError(
-        f"{one.name}: sp_ids must be SparseTensor or RaggedTensor, got {type(one.bags).__name__} "
-        "(All2AllDenseEmbedding takes dense tensors)"
+        f"{one.name}: sp_ids must be SparseTensor or RaggedTensor, got {type(one.bags).__name__}"
     )
 
 
@@ -222,6 +223,7 @@ def _lengths_and_limits(checks: Sequence[_Check]) -> dict[str, list]:
     return {
         "values": [check.values for check in checks],
         "layer_names": [check.bags.name for check in checks],
-        "slot_nums": [check.bags.slot_num for check in checks],
+        "bags_per_sample": [check.bags.bags_per_sample for check in checks],
+        "names_of_number": [check.bags.name_of_number for check in checks],
         "max_nnzs": [check.bags.max_nnz for check in checks],
     }

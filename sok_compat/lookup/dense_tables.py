@@ -88,15 +88,15 @@ def look_up_dense(lookup: Lookup) -> tf.Tensor:
     return pool_rows(rows, lookup.row_splits, lookup.combiner, lookup.weights)
 
 
-def split_sparse(indices: tf.Tensor, dense_shape: tf.Tensor, slot_num: int) -> tf.Tensor:
+def split_sparse(indices: tf.Tensor, dense_shape: tf.Tensor, bags_per_sample: int) -> tf.Tensor:
     """Returns the row splits int64 [rows + 1] of a SparseTensor's indices.
 
-    Fails when run if the rows do not ascend, or their number is not a multiple of slot_num.
+    Fails when run if the rows do not ascend, or their number is not a multiple of bags_per_sample.
     """
     rows = indices[:, 0]
     num_rows = dense_shape[0]
     rows = checked(rows, tf.reduce_all(rows[1:] >= rows[:-1]), "rows must ascend, got", rows)
-    is_multiple = tf.equal(tf.math.floormod(num_rows, slot_num), 0)
-    message = f"rows must be a multiple of slot_num, {slot_num}, got"
+    is_multiple = tf.equal(tf.math.floormod(num_rows, bags_per_sample), 0)
+    message = f"rows must be a multiple of {bags_per_sample}, the bags of a sample, got"
     num_rows = checked(num_rows, is_multiple, message, num_rows)
     return tf.searchsorted(rows, tf.range(num_rows + 1), out_type=tf.int64)

@@ -37,5 +37,5 @@ def check_same_on_all_ranks(signature: tf.Tensor) -> tf.Tensor:
     Returns:
       A scalar string tensor, b"OK".
     """
-    collective = begin_collective("sok.Init", op_name="SokInitCollective")
+    collective = begin_collective("start of the ranks", op_name="check_same")
     return ops.sok_check_same(signature, collective, name="SokInit")

@@ -56,8 +56,8 @@ STALL_TIMEOUT = Setting(
     "60",
     "a number of seconds > 0",
     _seconds,
-    "how long `sok.Init`, the first table, a lookup and a save wait for another rank before they "
-    "fail and name it",
+    "how long the start of ranks, a lookup and a save wait for another rank before they fail and "
+    "name it",
     "scripts where a rank may be away for longer",
 )
 SHARED_MEMORY = Setting(
@@ -73,7 +73,7 @@ WIRE_DTYPE = Setting(
     "float32",
     f"one of {', '.join(WIRE_DTYPES)}",
     _one_of(*WIRE_DTYPES),
-    "dtype of rows and gradients between ranks, unless `sok.Init` says it",
+    "dtype of rows and gradients between ranks, unless a script sets it",
     "ranks that wait for the network",
 )
 EXCHANGE_BY_NCCL = Setting(

@@ -290,6 +290,7 @@ class Table(
             tf.constant(self._first_seed, tf.int64),
             [] if first.rows is None else [first.rows],
             table_name=self.table_name,
+            raise_capacity=self.words.raise_capacity,
             dim=self.dim,
             capacity=self.op_capacity,
             use_hash_index=self.use_hash_index,

@@ -9,6 +9,7 @@ class Words:
     """Phrases by which messages name ways out."""
 
     initializer: str = "the initializer of a table"  # in messages about that argument
+    raise_capacity: str = "raise the capacity"
     without_index: str = "use_hash_index=False"  # makes tables without a hash index
     look_up: str = "with sok_compat.lookup"  # looks keys up
     save: str = "sok_compat.checkpoint"  # saves and restores tables

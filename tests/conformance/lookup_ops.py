@@ -62,18 +62,18 @@ class LookupOps:
         return self._run(lambda: joined(items))
 
     @item_of_group
-    def row_splits(self, indices, num_rows, num_values=None, slot_num=1, max_nnz=0):
+    def row_splits(self, indices, num_rows, num_values=None, bags_per_sample=1, max_nnz=0):
         indices = as_keys(indices).reshape(-1, 2)
         num_values = len(indices) if num_values is None else num_values
         lists = {"indices": indices, "dense_shape": as_keys([num_rows, 9])}
-        return Item("sok_row_splits", {**lists, **_layer(num_values, slot_num, max_nnz)})
+        return Item("sok_row_splits", {**lists, **_layer(num_values, bags_per_sample, max_nnz)})
 
     @item_of_group
     def checked_splits(
-        self, splits, num_values, slot_num=1, max_nnz=0, are_samples=False, dtype="int64"
+        self, splits, num_values, bags_per_sample=1, max_nnz=0, are_samples=False, dtype="int64"
     ):
         lists = {"row_splits": np.array(splits, dtype), "are_samples": are_samples}
-        return Item("sok_checked_splits", {**lists, **_layer(num_values, slot_num, max_nnz)})
+        return Item("sok_checked_splits", {**lists, **_layer(num_values, bags_per_sample, max_nnz)})
 
     @item_of_group
     def distinct(self, keys, key_dtype=None):
@@ -178,11 +178,12 @@ class LookupOps:
         return Item("sok_merge_gradients", lists)
 
 
-def _layer(num_values, slot_num, max_nnz):
+def _layer(num_values, bags_per_sample, max_nnz):
     return {
         "values": np.zeros(num_values, np.int8),  # of any type
         "layer_names": "layer",
-        "slot_nums": slot_num,
+        "bags_per_sample": bags_per_sample,
+        "names_of_number": "slots",
         "max_nnzs": max_nnz,
     }
 

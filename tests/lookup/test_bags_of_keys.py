@@ -21,10 +21,10 @@ def test_a_group_of_all_forms(graph):
     weights = [[1.0, 2.0, 3.0], [], [4.0], []]
     sparse_weights = sparse_tensor(weights, 3, tf.float32)
     group = [
-        BagsOfKeys(sparse_tensor(BAGS, 3), "a", slot_num=2, max_nnz=3),
+        BagsOfKeys(sparse_tensor(BAGS, 3), "a", bags_per_sample=2, max_nnz=3),
         BagsOfKeys(ragged(BAGS, splits=tf.int32), "b"),
         BagsOfKeys(sparse_tensor(BAGS, 3), "c", weights=sparse_weights),
-        BagsOfKeys(samples, "d", slot_num=2, max_nnz=3),
+        BagsOfKeys(samples, "d", bags_per_sample=2, max_nnz=3),
         BagsOfKeys(ragged(BAGS), "e", weights=ragged(weights, tf.float32)),
     ]
     splits = split_bags(group)
@@ -93,12 +93,12 @@ def fed_samples(outer, inner):
 
 @pytest.mark.parametrize(
     "outer, message",
-    [([0, 1, 4], "must have slot_num = 2 slots"), ([1, 3, 4], "row_splits of the Ragged")],
+    [([0, 1, 4], "must have bags_per_sample = 2 bags"), ([1, 3, 4], "row_splits of the Ragged")],
 )
 def test_samples_of_another_number_of_slots(graph, outer, message):
     fed = tf1.placeholder(tf.int64, [None])
     bags = fed_samples(fed, tf.constant([0, 1, 2, 3, 4], tf.int64))
-    (split,) = split_bags([BagsOfKeys(bags, "x", slot_num=2)])
+    (split,) = split_bags([BagsOfKeys(bags, "x", bags_per_sample=2)])
     with (
         tf1.Session() as session,
         pytest.raises(tf.errors.InvalidArgumentError, match=message),

@@ -119,3 +119,14 @@ def test_an_allowed_include_is_not(layers, path, text):
 def test_an_unknown_room_is_asked_about(layers):
     with pytest.raises(SystemExit, match="does not know sok_compat/attic"):
         list(layers.python_problems(Path("sok_compat/attic/x.py"), "import sok_compat.runtime"))
+
+
+@pytest.mark.parametrize("path, is_right", [
+    ("sok_compat/lookup/bags.py", False),
+    ("ops/engine/table_options.cc", False),
+    ("ops/tests/core/a_test.cc", True),
+    ("sok_compat/sparse_operation_kit/lookup.py", True),
+])  # fmt: skip
+def test_words_of_faces_stay_in_faces(layers, path, is_right):
+    text = "rows of a sample\nmust be a multiple of slot_num"
+    assert bool(list(layers.face_words(Path(path), text))) != is_right

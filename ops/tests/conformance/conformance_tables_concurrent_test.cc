@@ -169,7 +169,7 @@ SOK_TEST(AFullTableStaysAsItWas) {
     table.FindOrInsert({1, 2, 3});
     const Words words = {
         "table 'users' is full: its capacity is 5 keys, it holds 3, and 3 new keys came; raise the "
-        "capacity (max_vocabulary_size_per_gpu in SparseOperationKit's layers), or erase keys. The "
+        "capacity, or erase keys. The "
         "table is unchanged"};
     CHECK_THROWS(ErrorCode::kOutOfCapacity, words, table.FindOrInsert({1, 4, 5, 4, 6}));
     CHECK_EQ(table.num_keys(), 3);

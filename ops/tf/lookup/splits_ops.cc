@@ -23,7 +23,8 @@ REGISTER_OP("SokRowSplits")
     .Attr("N: int >= 1")
     .Attr("Tvalues: list(type) >= 1")
     .Attr("layer_names: list(string)")
-    .Attr("slot_nums: list(int)")
+    .Attr("bags_per_sample: list(int)")
+    .Attr("names_of_number: list(string)")
     .Attr("max_nnzs: list(int)")
     .Output("row_splits: N * int64")
     .SetShapeFn(AllVectors)
@@ -38,15 +39,19 @@ REGISTER_OP("SokCheckedSplits")
     .Attr("Tsplits: list({int32, int64}) >= 1")
     .Attr("Tvalues: list(type) >= 1")
     .Attr("layer_names: list(string)")
-    .Attr("slot_nums: list(int)")
+    .Attr("bags_per_sample: list(int)")
+    .Attr("names_of_number: list(string)")
     .Attr("max_nnzs: list(int)")
     .Attr("are_samples: list(bool)")
     .Output("checked_splits: N * int64")
     .SetShapeFn(AllVectors)
     .Doc(
         "The row splits of RaggedTensors, checked: they ascend from 0 to the number of `values`, "
-        "form a multiple of slot_num bags, of at most max_nnz keys each (0: any number). With "
-        "are_samples, they instead split bags into samples of slot_num bags each.");
+        "form whole samples of bags_per_sample bags, of at most max_nnz keys each (0: any number). "
+        "With "
+        "are_samples, they instead split bags into samples. names_of_number: of bags_per_sample, "
+        "for "
+        "messages.");
 
 REGISTER_OP("SokCheckedWeights")
     .Input("weights: N * float")
@@ -69,33 +74,37 @@ constexpr int64_t kMaxBags = kMaxBatchKeys;
 /// The attributes of the layer of an item.
 struct LayerOfItem {
   std::string name;
-  int64_t slot_num;
-  int64_t max_nnz;  // INT64_MAX: any number
+  int64_t bags_per_sample;
+  std::string name_of_number;  // of bags_per_sample, for messages
+  int64_t max_nnz;             // INT64_MAX: any number
 
   void CheckNumBags(int64_t num_bags, const char* bags, const char* where) const {
     if (num_bags > kMaxBags) {
       Throw(ErrorCode::kInvalidArgument, name, ": a ", bags, " may have ", kMaxBags, " rows", where,
             ", got ", num_bags);
     }
-    if (num_bags < 0 || num_bags % slot_num != 0) {
+    if (num_bags < 0 || num_bags % bags_per_sample != 0) {
       Throw(ErrorCode::kInvalidArgument, name, ": the ", bags, " has ", num_bags, " rows", where,
-            ", which is not a multiple of slot_num = ", slot_num,
-            "; its rows are sample * slot_num + slot");
+            ", which is not a multiple of ", name_of_number, " = ", bags_per_sample,
+            "; its rows are sample * ", name_of_number, " + bag");
     }
   }
 };
 
 std::vector<LayerOfItem> LayersOfItems(tf::OpKernelConstruction* ctx) {
   const auto names = ItemAttributes<std::string>(ctx, "layer_names");
-  const auto slot_nums = ItemAttributes<int64_t>(ctx, "slot_nums");
+  const auto bags_per_sample = ItemAttributes<int64_t>(ctx, "bags_per_sample");
+  const auto names_of_number = ItemAttributes<std::string>(ctx, "names_of_number");
   const auto max_nnzs = ItemAttributes<int64_t>(ctx, "max_nnzs");
   std::vector<LayerOfItem> layers;
   for (size_t i = 0; i < names.size(); ++i) {
-    if (slot_nums[i] < 1 || max_nnzs[i] < 0) {
-      Throw(ErrorCode::kInvalidArgument, names[i], ": slot_num must be at least 1, got ",
-            slot_nums[i], ", and max_nnz at least 0, got ", max_nnzs[i]);
+    if (bags_per_sample[i] < 1 || max_nnzs[i] < 0) {
+      Throw(ErrorCode::kInvalidArgument, names[i], ": ", names_of_number[i],
+            " must be at least 1, got ", bags_per_sample[i], ", and max_nnz at least 0, got ",
+            max_nnzs[i]);
     }
-    layers.push_back({names[i], slot_nums[i], max_nnzs[i] == 0 ? INT64_MAX : max_nnzs[i]});
+    layers.push_back({names[i], bags_per_sample[i], names_of_number[i],
+                      max_nnzs[i] == 0 ? INT64_MAX : max_nnzs[i]});
   }
   return layers;
 }
@@ -148,7 +157,7 @@ class RowSplitsOp : public tf::OpKernel {
                group.Input("dense_shape", second).shape() &&
            group.Input("values", first).NumElements() ==
                group.Input("values", second).NumElements() &&
-           layer.slot_num == other.slot_num && layer.max_nnz == other.max_nnz;
+           layer.bags_per_sample == other.bags_per_sample && layer.max_nnz == other.max_nnz;
   }
 
   static void Split(const Group& group, int item, const LayerOfItem& layer) {
@@ -220,7 +229,7 @@ class CheckedSplitsOp : public tf::OpKernel {
       checked[bag + 1] = given[bag + 1];
       const int64_t size = checked[bag + 1] - checked[bag];
       if (size < 0) ThrowDescends(layer, bag, checked);
-      if (are_samples ? size != layer.slot_num : size > layer.max_nnz) {
+      if (are_samples ? size != layer.bags_per_sample : size > layer.max_nnz) {
         ThrowSize(layer, are_samples, bag, size);
       }
     }
@@ -236,11 +245,11 @@ class CheckedSplitsOp : public tf::OpKernel {
   [[noreturn]] static void ThrowSize(const LayerOfItem& layer, bool is_sample, int64_t bag,
                                      int64_t size) {
     if (is_sample) {
-      Throw(ErrorCode::kInvalidArgument, layer.name,
-            ": each sample of the RaggedTensor must have slot_num = ", layer.slot_num,
-            " slots, but sample ", bag, " has ", size);
+      Throw(ErrorCode::kInvalidArgument, layer.name, ": each sample of the RaggedTensor must have ",
+            layer.name_of_number, " = ", layer.bags_per_sample, " bags, but sample ", bag, " has ",
+            size);
     }
-    Throw(ErrorCode::kInvalidArgument, layer.name, ": a slot may have max_nnz = ", layer.max_nnz,
+    Throw(ErrorCode::kInvalidArgument, layer.name, ": a bag may have max_nnz = ", layer.max_nnz,
           " keys, but row ", bag, " of the RaggedTensor has ", size,
           "; raise max_nnz or drop keys");
   }

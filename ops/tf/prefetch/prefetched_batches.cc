@@ -10,7 +10,7 @@ namespace tf = tensorflow;
 
 absl::Status NotStarted() {
   return absl::FailedPreconditionError(
-      "no thread makes the batches of sok.prefetch_lookups: call "
+      "no thread makes the batches of prefetch_lookups: call "
       "tf.train.start_queue_runners(sess) "
       "once in the session, before its first step, or use a MonitoredSession, which does it");
 }

@@ -37,8 +37,8 @@ class CheckSameOp : public ExchangeOp {
     const std::string difference = DifferenceOf(signatures);
     if (!difference.empty()) {
       Throw(ErrorCode::kInvalidArgument, "the ranks disagree: ", difference,
-            "; all ranks must call sok.Init with the same arguments and create the same layers in "
-            "the same order");
+            "; all ranks must start with the same arguments and make the same tables in the same "
+            "order");
     }
     Output(ctx, "status", {}).scalar<tf::tstring>()() = "OK";
   }

@@ -58,8 +58,8 @@ void CheckKeysFitOneByOne(const TableOptions& options, int64_t count, const int6
 void CheckNumKeysFits(const TableOptions& options, int64_t num_keys) {
   if (num_keys <= options.capacity) return;
   Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "': ", num_keys,
-        " keys to restore, but its capacity is ", options.capacity,
-        " rows; raise the capacity (max_vocabulary_size_per_gpu in SparseOperationKit's layers)");
+        " keys to restore, but its capacity is ", options.capacity, " rows; ",
+        options.raise_capacity);
 }
 
 void CheckKeysAre(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are) {

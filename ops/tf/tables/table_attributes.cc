@@ -18,6 +18,7 @@ auto KindFrom(tensorflow::OpKernelConstruction* ctx, const char* attribute, cons
 TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   TableOptions options;
   options.name = Attribute<std::string>(ctx, "table_name");
+  options.raise_capacity = Attribute<std::string>(ctx, "raise_capacity");
   options.dim = Attribute<int64_t>(ctx, "dim");
   options.capacity = Attribute<int64_t>(ctx, "capacity");
   options.use_hash_index = Attribute<bool>(ctx, "use_hash_index");

@@ -52,14 +52,14 @@ def prefetch_lookups(batch: Any, capacity: int = 1) -> Any:
     """
     if tf.executing_eagerly() or is_function(tf1.get_default_graph()):
         raise ValueError(
-            "sok.prefetch_lookups is for graphs of sessions; in eager mode and functions, use "
+            "prefetch_lookups is for graphs of sessions; in eager mode and functions, use "
             "tf.data.Dataset.prefetch"
         )
     if not isinstance(capacity, int) or capacity < 1:
         raise ValueError(f"capacity must be an int >= 1, got {capacity!r}")
     sources = tf.nest.flatten(batch, expand_composites=True)
     if not sources:
-        raise ValueError(f"sok.prefetch_lookups needs tensors, got {batch!r}")
+        raise ValueError(f"prefetch_lookups needs tensors, got {batch!r}")
     return tf.nest.pack_sequence_as(
         batch, _Batches(sources, capacity).taken, expand_composites=True
     )
@@ -159,7 +159,7 @@ class _Batches:
     def _say(self, problem: str) -> None:
         if problem not in self._refused:
             self._refused.add(problem)
-            _logger.warning("sok.prefetch_lookups: keys are exchanged in their step: %s", problem)
+            _logger.warning("prefetch_lookups: keys are exchanged in their step: %s", problem)
 
 
 def _why_not(op: tf.Operation) -> str | None:

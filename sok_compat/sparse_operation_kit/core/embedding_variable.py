@@ -33,6 +33,7 @@ class EmbeddingVariable(Table):
 
     words = Words(
         initializer="the initializer of a table (embedding_initializer)",
+        raise_capacity="raise the capacity (max_vocabulary_size_per_gpu)",
         without_index="use_hashtable=False",
         look_up="with the layer",
         save="sok.Saver",

@@ -109,7 +109,15 @@ def embedding_lookup_sparse(
     layer = _layer_of(embedding_variable, SparseEmbeddingLayerHandle, "embedding_lookup_sparse")
     slot_num = _checked_slot_num(layer, slot_num)
     with tf.device(embedding_variable.device):
-        (split,) = split_bags([BagsOfKeys(sp_ids, layer.layer_name, slot_num, layer.max_nnz)])
+        if not isinstance(sp_ids, (tf.SparseTensor, tf.RaggedTensor)):
+            raise TypeError(
+                f"{layer.layer_name}: sp_ids must be SparseTensor or RaggedTensor, got "
+                f"{type(sp_ids).__name__} (All2AllDenseEmbedding takes dense tensors)"
+            )
+        bags = BagsOfKeys(
+            sp_ids, layer.layer_name, slot_num, layer.max_nnz, name_of_number="slot_num"
+        )
+        (split,) = split_bags([bags])
     keys = checked_keys(embedding_variable, split.keys, layer.layer_name)
     lookup = Lookup(embedding_variable, keys, split.row_splits, layer.combiner)
     (pooled,) = lookup_group([lookup], _checked_training(layer, training))
