@@ -10,7 +10,7 @@ import os
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.saved_tables import open_saved
 from sok_compat.checkpoint.files.stored_array import PIECE_BYTES, together
-from sok_compat.checkpoint.tool import array_files
+from sok_compat.checkpoint.tool import array_files, npy_files
 from sok_compat.checkpoint.tool.sizes import counted
 
 
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         taken = ["key", "row", *table.recorded]
         if len({*names, *taken}) < len(names) + len(taken):
             names = [name.replace("/", "_") for name in table.slots]
-        array_files.check_names_differ([*taken, *names])
+        npy_files.check_names_differ([*taken, *names])
         planes.update({**dict(zip(names, table.slots.values())), **table.recorded})
     for name, plane in planes.items():
         if plane.shape[0] != table.num_keys:

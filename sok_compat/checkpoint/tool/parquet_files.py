@@ -10,7 +10,7 @@ import numpy as np
 
 from sok_compat.checkpoint.files.file_error import FileError, naming
 from sok_compat.checkpoint.files.stored_array import StoredArray
-from sok_compat.checkpoint.tool.array_files import Whole, as_float32
+from sok_compat.checkpoint.tool.npy_files import Whole, as_float32
 
 try:
     import pyarrow as pa
@@ -34,7 +34,7 @@ class Writer:
         planes: Mapping[str, StoredArray],
         stack: contextlib.ExitStack,
     ) -> None:
-        """As array_files.Writer."""
+        """As npy_files.Writer."""
         (path,) = paths
         self._whole = Whole(path, stack)
         fields = [("key", pa.from_numpy_dtype(keys.dtype.newbyteorder("=")))]
@@ -47,7 +47,7 @@ class Writer:
         stack.callback(self._give_up)
 
     def append(self, keys: np.ndarray, planes: Sequence[np.ndarray]) -> None:
-        """As array_files.Writer."""
+        """As npy_files.Writer."""
         columns = []
         for field, array in zip(self._schema, (keys, *planes)):
             column = pa.array(np.ascontiguousarray(array).reshape(-1))
@@ -58,7 +58,7 @@ class Writer:
             self._file.write_batch(pa.record_batch(columns, schema=self._schema))
 
     def finish(self) -> list[str]:
-        """As array_files.Writer."""
+        """As npy_files.Writer."""
         with naming(self._whole.path):
             self._file.close()
         self._whole.put_in_place()
@@ -70,7 +70,7 @@ class Writer:
 
 
 class Reader:
-    """As array_files.Reader."""
+    """As npy_files.Reader."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
@@ -94,7 +94,7 @@ class Reader:
         self.dim = self._width(schema.field("row").type)
 
     def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
-        """As array_files.Reader."""
+        """As npy_files.Reader."""
         first = 0
         for batch in self._batches(most_rows, ["key"]):
             keys = self._without_nulls(batch.column(0)).to_numpy(zero_copy_only=False)
@@ -102,7 +102,7 @@ class Reader:
             first += len(keys)
 
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """As array_files.Reader."""
+        """As npy_files.Reader."""
         for batch in self._batches(_BATCH_ROWS, ["key", "row"]):
             keys, rows = (self._without_nulls(batch.column(name)) for name in ("key", "row"))
             numbers = self._without_nulls(rows.flatten()).to_numpy(zero_copy_only=False)
