@@ -3,21 +3,23 @@
 #ifndef SOK_OPS_TF_BASE_STEP_FAILURE_H_
 #define SOK_OPS_TF_BASE_STEP_FAILURE_H_
 
+#include <atomic>
 #include <utility>
 
 #include "ops/tf/base/border.h"
 
 namespace sok {
 
-/// Sends the error of an op's context to the other ranks; no effect if this process trains alone.
-/// Defined in ops/tf/ranks, which ops of one process do not include.
-void FailStepOnRanks(tensorflow::OpKernelContext* ctx);
+/// Called with the context of an op of a step that has failed; null unless the exchange between
+/// ranks has set it.
+inline std::atomic<void (*)(tensorflow::OpKernelContext*)> on_step_failure{nullptr};
 
 /// As FailOpOnThrow, for ops of a step in which other ranks take part: the step fails on them, too.
 template <typename Body>
 void FailStepOnThrow(tensorflow::OpKernelContext* ctx, Body&& body) {
   FailOpOnThrow(ctx, std::forward<Body>(body));
-  if (!ctx->status().ok()) FailStepOnRanks(ctx);
+  const auto tell = on_step_failure.load();
+  if (tell != nullptr && !ctx->status().ok()) tell(ctx);
 }
 
 }  // namespace sok

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/base/error.h"
+#include "ops/exchange/protocol/message_bytes.h"
 #include "ops/tf/base/shared_variant.h"
 
 namespace sok {
@@ -25,30 +26,31 @@ struct Report {
   StepRegistry::Cut begun;
   std::vector<std::string> running;
 
-  std::string ToText() const {
-    std::ostringstream text;
-    text << is_late << ' ' << begun.size();
-    for (const auto& [lookup_hash, number] : begun) text << ' ' << lookup_hash << ' ' << number;
-    for (const std::string& step : running) text << '\n' << step;
-    return text.str();
+  std::string Serialize() const {
+    MessageWriter writer;
+    writer.Number(is_late ? 1 : 0);
+    writer.Number(static_cast<int64_t>(begun.size()));
+    for (const auto& [lookup_hash, number] : begun) {
+      writer.Whole(static_cast<int64_t>(lookup_hash));
+      writer.Number(number);
+    }
+    writer.Number(static_cast<int64_t>(running.size()));
+    for (const std::string& step : running) writer.Text(step);
+    return std::move(writer.bytes());
   }
 
   /// Merges another rank's report. `whose`: prefix of its steps, in messages.
-  void Add(const std::string& text, const std::string& whose) {
-    std::istringstream words(text);
-    bool is_rank_late = false;
-    size_t num_lookups = 0;
-    words >> is_rank_late >> num_lookups;
-    is_late = is_late || is_rank_late;
-    while (num_lookups-- > 0) {
-      uint64_t lookup_hash = 0;
-      int64_t number = 0;
-      words >> lookup_hash >> number;
+  void Add(const std::string& message, const std::string& whose) {
+    MessageReader reader(message);
+    is_late = reader.Number() != 0 || is_late;
+    for (size_t left = reader.Count(9); left > 0; --left) {  // at least nine bytes each
+      const auto lookup_hash = static_cast<uint64_t>(reader.Whole());
+      const int64_t number = reader.Number();
       int64_t& last = begun.try_emplace(lookup_hash, number).first->second;
       last = std::max(last, number);
     }
-    std::string step;
-    for (std::getline(words, step); std::getline(words, step);) running.push_back(whose + step);
+    for (size_t left = reader.Count(1); left > 0; --left)
+      running.push_back(whose + std::string(reader.Text()));
   }
 };
 
@@ -79,11 +81,11 @@ class Waits {
 
   Report Agreed() {
     CheckNotCancelled();
-    const std::vector<std::string> texts =
-        communicator_.Share(Report{IsLate(), registry_.Begun(), registry_.Running()}.ToText());
+    const std::vector<std::string> reports =
+        communicator_.Share(Report{IsLate(), registry_.Begun(), registry_.Running()}.Serialize());
     Report all;
-    for (size_t rank = 0; rank < texts.size(); ++rank)
-      all.Add(texts[rank], texts.size() > 1 ? "rank " + std::to_string(rank) + ": " : "");
+    for (size_t rank = 0; rank < reports.size(); ++rank)
+      all.Add(reports[rank], reports.size() > 1 ? "rank " + std::to_string(rank) + ": " : "");
     return all;
   }
 

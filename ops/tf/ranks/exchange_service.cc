@@ -57,6 +57,13 @@ void Set(std::shared_ptr<T> Service::* pointer, std::shared_ptr<T> value) {
   service.*pointer = std::move(value);
 }
 
+/// Sends the error of an op's context to the other ranks.
+void FailStepOnRanks(tensorflow::OpKernelContext* ctx) {
+  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+  if (!coordinator) return;  // a child of fork()
+  coordinator->FailStep(StepIdOf(ctx), CodeOf(ctx->status()), std::string(ctx->status().message()));
+}
+
 void Start(const CoordinatorOptions& options, const AllToAllOptions& of_all_to_all) {
   Service& service = *TheServicePointer();
   const std::lock_guard<std::mutex> lock(service.mutex);
@@ -73,6 +80,7 @@ void Start(const CoordinatorOptions& options, const AllToAllOptions& of_all_to_a
     }
   }
   service.coordinator = std::make_shared<Coordinator>(options, service.transport);
+  on_step_failure = FailStepOnRanks;
 }
 
 void CopyText(const std::string& text, char* to, int64_t size) {
@@ -100,12 +108,6 @@ std::shared_ptr<AllToAllTransport> CurrentAllToAll() { return Current(&Service::
 
 StepId StepIdOf(tensorflow::OpKernelContext* ctx) {
   return ctx->step_id() == 0 ? StepId() : StepId(ctx->step_id());
-}
-
-void FailStepOnRanks(tensorflow::OpKernelContext* ctx) {
-  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
-  if (!coordinator) return;
-  coordinator->FailStep(StepIdOf(ctx), CodeOf(ctx->status()), std::string(ctx->status().message()));
 }
 
 }  // namespace sok

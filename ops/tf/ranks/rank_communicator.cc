@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/base/error.h"
+#include "ops/exchange/protocol/message_bytes.h"
 
 namespace sok {
 
@@ -36,9 +37,31 @@ std::vector<std::string> RankCommunicator::Share(const std::string& text) {
   return Submit(TextToAll(text, static_cast<size_t>(num_ranks_)), /*is_patient=*/true);
 }
 
+std::vector<std::vector<std::string>> RankCommunicator::ShareTexts(
+    const std::vector<std::string>& texts) {
+  MessageWriter writer;
+  for (const std::string& text : texts) writer.Text(text);
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& message : Share(writer.bytes())) {
+    MessageReader reader(message);
+    std::vector<std::string>& of_rank = all.emplace_back();
+    for (size_t i = 0; i < texts.size(); ++i) of_rank.emplace_back(reader.Text());
+  }
+  return all;
+}
+
+std::vector<int64_t> RankCommunicator::ShareNumber(int64_t number) {
+  MessageWriter writer;
+  writer.Number(number);
+  std::vector<int64_t> all;
+  for (const std::string& message : Share(writer.bytes()))
+    all.push_back(MessageReader(message).Number());
+  return all;
+}
+
 bool RankCommunicator::ShareAny(bool is_true) {
-  const std::vector<std::string> all = Share(is_true ? "true" : "");
-  return std::any_of(all.begin(), all.end(), [](const std::string& each) { return !each.empty(); });
+  const std::vector<int64_t> all = ShareNumber(is_true ? 1 : 0);
+  return std::any_of(all.begin(), all.end(), [](int64_t each) { return each != 0; });
 }
 
 std::vector<std::string> RankCommunicator::Submit(Outgoing outgoing, bool is_patient) {

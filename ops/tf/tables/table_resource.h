@@ -82,7 +82,7 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
                     const tensorflow::Tensor& keys);
   /// A moment later than all moments until now; see StepRegistry.
   int64_t Now() override { return steps_->registry().Now(); }
-  /// The how-manieth draw of keys at random this is since the table was made.
+  /// The number of draws of keys at random before this one, since the table was made.
   int64_t CountDraw() { return num_draws_++; }
   /// The keys that wait for rows in the step of `ctx`, with their ids. Needs the planes to be
   /// locked.

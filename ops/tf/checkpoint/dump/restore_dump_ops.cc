@@ -160,8 +160,7 @@ class RestoreTableOp : public DumpReadingOp {
   bool Fill(OpCall& call, RankCommunicator& communicator, OpenedDump& dump,
             const TableView& fresh) const {
     const TableOptions& options = fresh.options();
-    const std::string about = dump.source() ? std::to_string(dump.num_keys()) : "";
-    const int64_t expected = std::stoll(communicator.Share(about)[0]);
+    const int64_t expected = communicator.ShareNumber(dump.source() ? dump.num_keys() : 0)[0];
     TableFromRows filled(call, fresh, std::min(expected, options.capacity), RowsOfPart(options.dim),
                          /*are_distinct=*/false);
     int64_t num_keys = 0;

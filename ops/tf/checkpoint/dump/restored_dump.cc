@@ -73,8 +73,7 @@ void Scatter(RankCommunicator& communicator, const Placement& placement,
 void ForEachOwnedBlock(RankCommunicator& communicator, const Placement& placement,
                        const std::vector<int64_t>& widths, RowsSource* source,
                        const UseBlock& use) {
-  const std::string of_rank_0 = source == nullptr ? "" : std::to_string(source->num_rows());
-  const int64_t num_rows = std::stoll(communicator.Share(of_rank_0)[0]);
+  const int64_t num_rows = communicator.ShareNumber(source ? source->num_rows() : 0)[0];
   const int64_t row_bytes = RowBytes(widths);
   const int64_t most = std::max<int64_t>(1, kBlockBytes / row_bytes);
   std::vector<char> data;

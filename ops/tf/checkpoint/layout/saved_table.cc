@@ -67,9 +67,7 @@ struct Slice {
 /// The slice of this rank's `count` rows; of a replicated table, only rank 0's rows are written.
 Slice SliceOf(RankCommunicator& communicator, const Placement& placement, int64_t count) {
   if (placement.kind == Placement::Kind::kReplicated && placement.rank != 0) count = 0;
-  std::vector<int64_t> counts;
-  for (const std::string& of_rank : communicator.Share(std::to_string(count)))
-    counts.push_back(std::stoll(of_rank));
+  const std::vector<int64_t> counts = communicator.ShareNumber(count);
   return {placement.rank, std::accumulate(counts.begin(), counts.end(), int64_t{0}),
           std::accumulate(counts.begin(), counts.begin() + placement.rank, int64_t{0}), count};
 }

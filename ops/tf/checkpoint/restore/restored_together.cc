@@ -1,38 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/checkpoint/restore/restored_together.h"
 
-#include <cstdio>
 #include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ops/base/error.h"
 #include "ops/exchange/protocol/descriptions.h"
+#include "ops/exchange/protocol/message_bytes.h"
 
 namespace sok {
+namespace {
+
+constexpr int64_t kNoError = -1;
+
+/// What a rank has read, or its error.
+struct Outcome {
+  int64_t code = kNoError;
+  std::string text;
+
+  std::string Serialize() const {
+    MessageWriter writer;
+    writer.Number(code);
+    writer.Text(text);
+    return std::move(writer.bytes());
+  }
+  static Outcome Parse(const std::string& message) {
+    MessageReader reader(message);
+    const int64_t code = reader.Number();
+    return {code, std::string(reader.Text())};
+  }
+};
+
+}  // namespace
 
 void ReadOnAllRanks(RankCommunicator& communicator, const std::string& prefix,
                     const std::function<std::string()>& read) {
   std::optional<Error> error;
-  std::string said;
+  Outcome own;
   try {
-    said = "read " + read();
+    own.text = read();
   } catch (const Error& raised) {
     error = raised;
   } catch (const std::bad_alloc&) {
     error = Error(ErrorCode::kOutOfMemory, "no memory to restore " + prefix);
   }
-  if (error)
-    said = "failed " + std::to_string(static_cast<int>(error->code())) + " " + error->what();
-  const std::vector<std::string> all = communicator.Share(said);
-  if (error) throw *error;
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    int code = 0, start = 0;
-    if (std::sscanf(all[rank].c_str(), "failed %d %n", &code, &start) != 1) continue;
-    Throw(static_cast<ErrorCode>(code), "rank ", rank, ": ",
-          all[rank].substr(static_cast<size_t>(start)));
+  if (error) own = {static_cast<int64_t>(error->code()), error->what()};
+  std::vector<std::string> texts;
+  for (const std::string& message : communicator.Share(own.Serialize())) {
+    if (error) throw *error;
+    const Outcome outcome = Outcome::Parse(message);
+    if (outcome.code != kNoError)
+      Throw(static_cast<ErrorCode>(outcome.code), "rank ", texts.size(), ": ", outcome.text);
+    texts.push_back(outcome.text);
   }
-  const std::string difference = DifferenceOf(all);
+  const std::string difference = DifferenceOf(texts);
   if (difference.empty()) return;
   Throw(ErrorCode::kFailedPrecondition, "the ranks have read different checkpoints, ", prefix, ": ",
         difference,

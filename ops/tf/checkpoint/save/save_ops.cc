@@ -92,12 +92,11 @@ class BeginCheckpointOp : public CommunicatingOp {
       id = NewSaveId();
       checkpoint->files.emplace(ctx->env(), prefix, id, rank_);
     }
-    const std::vector<std::string> ids = communicator.Share(id + "\n" + prefix);
-    const std::string base_of_rank_0 = communicator.Share(base)[0];
-    if (!on_rank_0_) CheckSamePrefix(ids);
-    id = ids[0].substr(0, ids[0].find('\n'));
+    const std::vector<std::vector<std::string>> all = communicator.ShareTexts({prefix, id, base});
+    if (!on_rank_0_) CheckSamePrefix(all);
+    id = all[0][1];
     if (num_bases_ > 0)
-      checkpoint->series = CheckpointInSeries{id, CheckpointInSeries::Base::In(base_of_rank_0)};
+      checkpoint->series = CheckpointInSeries{id, CheckpointInSeries::Base::In(all[0][2])};
     if (rank_ != 0 && !on_rank_0_) checkpoint->files.emplace(ctx->env(), prefix, id, rank_);
     MakeWriters(ctx, checkpoint.get());
     OutputShared(ctx, "checkpoint", checkpoint);
@@ -139,12 +138,12 @@ class BeginCheckpointOp : public CommunicatingOp {
       checkpoint->received.push_back(std::make_unique<PartFiles>(ctx->env(), files.PartOf(rank)));
   }
 
-  static void CheckSamePrefix(const std::vector<std::string>& ids) {
-    const auto prefix = [&](size_t rank) { return ids[rank].substr(ids[rank].find('\n') + 1); };
-    for (size_t rank = 1; rank < ids.size(); ++rank) {
-      if (prefix(rank) == prefix(0)) continue;
-      Throw(ErrorCode::kInvalidArgument, "the ranks save different checkpoints: rank 0 ", prefix(0),
-            ", rank ", rank, " ", prefix(rank),
+  /// all: by rank; the first text is the prefix.
+  static void CheckSamePrefix(const std::vector<std::vector<std::string>>& all) {
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank][0] == all[0][0]) continue;
+      Throw(ErrorCode::kInvalidArgument, "the ranks save different checkpoints: rank 0 ", all[0][0],
+            ", rank ", rank, " ", all[rank][0],
             "; give all ranks the same path, on a disk that all machines share");
     }
   }
@@ -175,10 +174,7 @@ class CommitCheckpointOp : public CommunicatingOp {
     const std::shared_ptr<CheckpointTransaction> checkpoint =
         CheckpointIn(Input(ctx, "checkpoint"));
     RankCommunicator communicator(ctx, checkpoint->num_ranks, checkpoint->rank, std::move(held));
-    std::vector<int64_t> data_bytes;
-    const int64_t of_this_rank = checkpoint->writer->Finish();
-    for (const std::string& num_bytes : communicator.Share(std::to_string(of_this_rank)))
-      data_bytes.push_back(std::stoll(num_bytes));
+    const std::vector<int64_t> data_bytes = communicator.ShareNumber(checkpoint->writer->Finish());
     checkpoint->steps->Release();  // all ranks have written their parts
     if (checkpoint->on_rank_0) GatherIndexes(communicator, *checkpoint);
     if (checkpoint->rank == 0) checkpoint->files->Commit(data_bytes);
