@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.sessions.folders_of_rank_0 import note_folder_of_rank_0
 from sok_compat.checkpoint.sessions.saving_steps import saving_steps
 from sok_compat.ranks.allgather_strings import allgather_strings, expect_end_of_session
 from sok_compat.runtime.tf_versions import members
@@ -79,6 +81,11 @@ class SavesOnAllRanks(tf.compat.v1.train.SessionRunHook):
         self._hook: Any = hook  # on rank 0, never None
         self._scaffold = scaffold
         self._graph = tf1.get_default_graph()
+        if hook is not None:
+            own, of_rank_0 = (
+                os.path.dirname(path) for path in (members.path_of(hook), saving.path)
+            )
+            note_folder_of_rank_0(own, of_rank_0)
         self._steps = saving_steps(saving.seconds, saving.steps, self._graph)
         expect_end_of_session(_END, self._graph)
 

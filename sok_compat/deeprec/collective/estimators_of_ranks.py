@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow.compat.v1 as tf
 
 from sok_compat.checkpoint.files.table_names import find_tables
+from sok_compat.checkpoint.sessions.folders_of_rank_0 import trained_folder
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
@@ -90,6 +91,10 @@ class _Exports(_Estimator):
         """As in tf.estimator."""
         hooks = with_micro_batches(hooks, self.config.session_config)
         return super().train(input_fn, hooks, *args, **kwargs)
+
+    def latest_checkpoint(self) -> str | None:
+        """As in tf.estimator; of rank 0, if this rank has trained in a folder of its own."""
+        return tf.train.latest_checkpoint(trained_folder(self.model_dir))
 
     def eval_dir(self, name: str | None = None) -> str:
         """As in tf.estimator; rank 1 has `eval_rank_1`, since two writers damage an events file."""

@@ -13,6 +13,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from sok_compat.checkpoint.sessions.folders_of_rank_0 import (
+    folder_of_rank_0,
+    note_folder_of_rank_0,
+)
 from sok_compat.ranks.allgather_strings import (
     allgather_strings,
     expect_end_of_session,
@@ -20,7 +24,6 @@ from sok_compat.ranks.allgather_strings import (
 )
 
 _END = "end_of_session"
-_of_rank_0: dict[str, str] = {}  # by the folder that this rank has named
 
 
 def share_folder(folder: str | os.PathLike[str] | None) -> list[tf.train.SessionRunHook]:
@@ -31,7 +34,7 @@ def share_folder(folder: str | os.PathLike[str] | None) -> list[tf.train.Session
     """
     of_rank_0 = value_of_rank_0("checkpoint_dir", lambda: folder and os.fspath(folder))
     if folder and of_rank_0:
-        _of_rank_0[os.path.abspath(folder)] = of_rank_0
+        note_folder_of_rank_0(folder, of_rank_0)
     return [_EndsTogether()] if of_rank_0 else []
 
 
@@ -43,14 +46,6 @@ class _EndsTogether(tf.train.SessionRunHook):
 
     def end(self, session: tf.Session) -> None:
         allgather_strings(_END, graph=session.graph, is_patient=True, ends_session=True)
-
-
-def folder_of_rank_0(folder: Any) -> Any:
-    """The folder with the checkpoints of the session that trained with checkpoint_dir=folder; the
-    same folder if it has a checkpoint, or if no session of several ranks did."""
-    if not folder or tf.train.get_checkpoint_state(folder) is not None:
-        return folder
-    return _of_rank_0.get(os.path.abspath(folder), folder)
 
 
 class ChiefSessionCreator(tf.train.ChiefSessionCreator):

@@ -38,7 +38,7 @@ def ranks_without_strategy():
 
 
 @needs_estimator
-@pytest.mark.parametrize("who", ["all ranks", "rank 0"])
+@pytest.mark.parametrize("who", ["all ranks", "rank 0", "own folders"])
 def test_without_a_strategy_rank_0_exports_for_all(who):
     (found, logits, path), (of_second, logits_of_second, no_path) = (
         rank[who] for rank in ranks_without_strategy()

@@ -21,7 +21,7 @@ from tests.distributed.workers.ranks import (
 
 FOLDER = Path(os.environ["SOK_TEST_FOLDER"])
 IDS = np.arange(24, dtype=np.int64).reshape(12, 2)
-CALLERS = {"all ranks": range(SIZE), "rank 0": range(1)}
+CALLERS = {"all ranks": range(SIZE), "rank 0": range(1), "own folders": range(SIZE)}
 
 
 def model_fn(features, labels, mode):
@@ -89,7 +89,10 @@ def export(folder, exports):
     """{what exports: (number of models, logits of the last)}, the logits of the estimator, and
     the path that it returns on this rank."""
     config = tf.estimator.RunConfig(save_checkpoints_steps=2, session_config=session_config())
-    estimator = tf.estimator.Estimator(model_fn, str(folder / "model"), config)
+    has_folder = RANK == 0 or folder.name != "own folders"
+    estimator = tf.estimator.Estimator(
+        model_fn, str(folder / "model") if has_folder else None, config
+    )
     kinds = [tf.estimator.FinalExporter, tf.estimator.LatestExporter, tf.estimator.BestExporter]
     exporters = [kind(kind.__name__, serving_input) for kind in kinds] if exports else None
     hooks = [hvd.BroadcastGlobalVariablesHook(0)]
