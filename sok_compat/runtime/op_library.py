@@ -19,6 +19,9 @@ class _Ops:
     def __init__(self, library: Any) -> None:
         self._library = library
 
+    def __dir__(self) -> list[str]:
+        return dir(self._library)
+
     def __getattr__(self, name: str) -> Any:
         op = getattr(self._library, name)
 

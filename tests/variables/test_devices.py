@@ -15,7 +15,7 @@ OF_ORDINARY = ("SokApplyRuleToVariable", "SokApplyRuleToRefVariable", "SokColumn
 
 
 def our_ops():
-    names = [name for name in vars(ops) if name.startswith("Sok")]
+    names = [name for name in dir(ops) if name.startswith("Sok")]
     return [name for name in names if op_def_registry.get(name) is not None]
 
 
