@@ -31,10 +31,13 @@ class GpuPlane(VariableMixin):
         name: str | None = None,
         read_value: bool = True,
     ) -> tf.Operation | tf.Variable:
-        """Subtracts [capacity, width]."""
-        if not self._updates_rows_itself():
-            return super().assign_sub(delta, use_locking, name, read_value)
-        return self._update_rows_in_use(tf.raw_ops.ResourceScatterSub, delta, name, read_value)
+        """Subtracts [capacity, width].
+
+        Raises:
+          NotImplementedError: it cannot be known which key each row of delta is of.
+        """
+        update, options = super().assign_sub, (use_locking, name, read_value)
+        return self._updated(update, tf.raw_ops.ResourceScatterSub, delta, *options)
 
     def assign_add(
         self,
@@ -43,10 +46,20 @@ class GpuPlane(VariableMixin):
         name: str | None = None,
         read_value: bool = True,
     ) -> tf.Operation | tf.Variable:
-        """Adds [capacity, width]."""
-        if not self._updates_rows_itself():
-            return super().assign_add(delta, use_locking, name, read_value)
-        return self._update_rows_in_use(tf.raw_ops.ResourceScatterAdd, delta, name, read_value)
+        """Adds [capacity, width]; raises as assign_sub."""
+        update, options = super().assign_add, (use_locking, name, read_value)
+        return self._updated(update, tf.raw_ops.ResourceScatterAdd, delta, *options)
+
+    def before_update(self, delta: Any) -> list[tf.Tensor]:
+        """Checks what is added or subtracted; returns what the update waits for."""
+        del delta
+        return []
+
+    def _updated(self, update, scatter, delta, use_locking, name, read_value):
+        with tf.control_dependencies(self.before_update(delta)):
+            if not self._updates_rows_itself():
+                return update(delta, use_locking, name, read_value)
+            return self._update_rows_in_use(scatter, delta, name, read_value)
 
     def _updates_rows_itself(self) -> bool:
         if not is_on_gpu(self):

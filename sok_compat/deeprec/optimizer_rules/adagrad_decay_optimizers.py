@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from typing import Any
 
 import numpy as np
@@ -128,23 +129,7 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
 class AdagradDecayOptimizerV2(AdagradDecayOptimizer):
     """AdagradDecayOptimizer under another name: DeepRec documents no difference in results."""
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        global_step: tf.Variable | tf.Tensor,
-        initial_accumulator_value: float = 0.1,
-        accumulator_decay_step: int = 100000,
-        accumulator_decay_rate: float = 0.9,
-        use_locking: bool = False,
-        name: str = "AdagradDecayV2",
-    ) -> None:
+    def __init__(self, *args: Any, name: str = "AdagradDecayV2", **kwargs: Any) -> None:
         """As AdagradDecayOptimizer."""
-        super().__init__(
-            learning_rate,
-            global_step,
-            initial_accumulator_value,
-            accumulator_decay_step,
-            accumulator_decay_rate,
-            use_locking,
-            name,
-        )
+        given = inspect.signature(super().__init__).bind(*args, **kwargs).arguments
+        super().__init__(**{"name": name, **given})

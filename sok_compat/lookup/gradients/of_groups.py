@@ -106,17 +106,16 @@ def _rows_to_train(
 @tf.RegisterGradient("SokMergeGradients")
 def _merge_gradients_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     """Second order: spreads the values of a row to its occurrences, as a lookup does."""
-    given = arguments_of(op)
-    spread = ops.sok_pool_received_rows(
-        rows=_as_tensors(gradients),
-        inverse=given.inverse,
-        row_splits=given.row_splits,
-        weights=given.weights,
-        factors=given.factors,
-        combiners=op.get_attr("combiners"),
-        rows_may_be_alone=op.get_attr("rows_may_be_alone"),
-    )
+    spread = ops.sok_pool_received_rows(rows=_as_tensors(gradients), **_bags_of(op))
     return gradients_of(op, gradients=list(spread))
+
+
+def _bags_of(op: tf.Operation) -> dict[str, Any]:
+    """Returns the inputs and attributes that SokMergeGradients and SokPoolReceivedRows share."""
+    given = vars(arguments_of(op))
+    inputs = {name: given[name] for name in ("inverse", "row_splits", "weights", "factors")}
+    attributes = ("combiners", "rows_may_be_alone")
+    return {**inputs, **{name: op.get_attr(name) for name in attributes}}
 
 
 @tf.RegisterGradient("SokExchangeRows")
@@ -217,16 +216,9 @@ def _exchange_gradients_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gra
 
 @tf.RegisterGradient("SokPoolReceivedRows")
 def _pool_received_rows_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
-    given = arguments_of(op)
+    counted = arguments_of(op).rows
     merged = ops.sok_merge_gradients(
-        gradients=_as_tensors(gradients),
-        counted=given.rows,
-        inverse=given.inverse,
-        row_splits=given.row_splits,
-        weights=given.weights,
-        factors=given.factors,
-        combiners=op.get_attr("combiners"),
-        rows_may_be_alone=op.get_attr("rows_may_be_alone"),
+        gradients=_as_tensors(gradients), counted=counted, **_bags_of(op)
     )
     return gradients_of(op, rows=list(merged))
 

@@ -118,42 +118,11 @@ class RowUpdates(VariableMixin):
         )
         return self._lazy_read(update) if read_value else update
 
-    def assign_sub(
-        self,
-        delta: Any,
-        use_locking: bool | None = None,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> tf.Operation | tf.Variable:
-        """Subtracts [capacity, dim] from the rows.
-
-        Raises:
-          NotImplementedError: with a hash index, delta is kept elsewhere (see raise_for_kept_rows).
-        """
-        self._check_delta(delta)
-        with tf.control_dependencies(self._inserted()):
-            return super().assign_sub(delta, use_locking, name, read_value)
-
-    def assign_add(
-        self,
-        delta: Any,
-        use_locking: bool | None = None,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> tf.Operation | tf.Variable:
-        """Adds [capacity, dim] to the rows.
-
-        Raises:
-          NotImplementedError: with a hash index, delta is kept elsewhere (see raise_for_kept_rows).
-        """
-        self._check_delta(delta)
-        with tf.control_dependencies(self._inserted()):
-            return super().assign_add(delta, use_locking, name, read_value)
-
-    def _check_delta(self, delta: Any) -> None:
-        """Refuses rows kept elsewhere; a slot of the table, such as a momentum, has its keys."""
+    def before_update(self, delta: Any) -> list[tf.Tensor]:
+        """Raises for rows kept elsewhere; a slot of the table, such as a momentum, has its keys."""
         if self.use_hash_index and getattr(delta, "table", None) is not self:
             raise_for_kept_rows(delta, self.table_name, self.words)
+        return self._inserted()
 
     def _strided_slice_assign(self, *args: Any, **kwargs: Any) -> tf.Variable:
         """`table[i].assign(...)`, without a hash index."""
