@@ -25,6 +25,7 @@ class _Ops:
     def __getattr__(self, name: str) -> Any:
         op = getattr(self._library, name)
 
+        @tf.autograph.experimental.do_not_convert
         @functools.wraps(op)
         def call(*args, **kwargs):
             try:
