@@ -107,20 +107,21 @@ def _extended(module: str, path: str, original: Any, names: Mapping[str, Any]) -
         else:
             here[head] = value
     for head, added in below.items():
-        part = getattr(original, head)
-        if isinstance(part, type):
-            here[head] = MadeOnUse(functools.partial(_subclass, part, added))
-        else:
-            below_path = f"{path}.{head}" if path else head
-            here[head] = _extended(f"{module}.{head}", below_path, part, added)
+        below_path = f"{path}.{head}" if path else head
+        make = functools.partial(_part, f"{module}.{head}", below_path, original, added)
+        here[head] = MadeOnUse(make)
     namespace = Namespace(module, path, original, here)
     registered: Any = sys.modules.setdefault(module, namespace) if path else namespace
     return registered
 
 
-def _subclass(base: type, names: Mapping[str, MadeOnUse]) -> type:
+def _part(module: str, path: str, original: Any, names: Mapping[str, MadeOnUse]) -> Any:
+    """The Namespace, or the subclass, for what `original` has at the end of a path."""
+    part = getattr(original, path.rpartition(".")[2])
+    if not isinstance(part, type):
+        return _extended(module, path, part, names)
     added = {name: value.make() for name, value in names.items()}
-    return type(base.__name__, (base,), {"__doc__": base.__doc__, **added})
+    return type(part.__name__, (part,), {"__doc__": part.__doc__, **added})
 
 
 def _folder(name: str) -> types.ModuleType:
