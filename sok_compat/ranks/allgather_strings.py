@@ -3,30 +3,19 @@
 
 from __future__ import annotations
 
-import dataclasses
+import ctypes
 import json
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.collectives import begin_collective, graph_beside
+from sok_compat.ranks.collectives import number_of_graph
 from sok_compat.ranks.identity import current_ranks, is_connected
 from sok_compat.runtime.error_texts import first_line
-from sok_compat.runtime.graphs import state_of
-from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.op_library import TAKE_STRING, c_library, note_lookup
 
-tf1 = tf.compat.v1
-
-_making = threading.Lock()
-
-
-@dataclasses.dataclass(frozen=True)
-class _Room:
-    session: Any
-    text: Any
-    texts: Any
+_ERROR_BYTES = 4000
 
 
 def allgather_strings(
@@ -39,7 +28,7 @@ def allgather_strings(
     """Gathers a string from each rank; all ranks wait for one another here.
 
     Args:
-      where: name of the collective, for messages; valid as the name of an op.
+      where: name of the collective, also in messages.
       text: this rank's string.
       graph: of the session that the call is about, if any. Ranks whose sessions have diverged can
         meet again for another graph.
@@ -54,28 +43,42 @@ def allgather_strings(
       tf.errors.UnknownError: another rank has failed or left, or has not come here within the
         timeout of a step.
     """
-    options = {"is_patient": is_patient, "ends_session": ends_session}
-    return [each.decode() for each in allgather_bytes(where, text.encode(), graph, **options)]
+    gathered = allgather_bytes(where, text.encode(), graph, is_patient, ends_session)
+    return [each.decode() for each in gathered]
 
 
 def allgather_bytes(
-    where: str, data: bytes = b"", graph: tf.Graph | None = None, **options: bool
+    where: str,
+    data: bytes = b"",
+    graph: tf.Graph | None = None,
+    is_patient: bool = False,
+    ends_session: bool = False,
 ) -> list[bytes]:
     """As allgather_strings, for bytes."""
     if not is_connected():
         return [data]
-    room = _room(where, graph, options)
-    try:
-        return room.session.run(room.texts, {room.text: data}).tolist()
-    except tf.errors.OpError as error:  # without the graph's stack trace
-        raise type(error)(None, None, first_line(error, 4000)) from None
+    received: list[bytes] = []
+
+    def take(address, size):
+        received.append((ctypes.c_char * size).from_address(address).raw)
+
+    message = ctypes.create_string_buffer(_ERROR_BYTES)
+    number = _number_of(graph)
+    code = c_library.sok_exchange_strings(
+        *(where.encode(), number, data, len(data), is_patient, ends_session),
+        *(TAKE_STRING(take), message, len(message)),
+    )
+    if code:
+        kind = tf.compat.v1.errors.exception_type_from_error_code(code)
+        raise kind(None, None, message.value.decode(errors="replace"))
+    return received
 
 
-def expect_end_of_session(where: str, graph: tf.Graph, is_patient: bool = False) -> None:
+def expect_end_of_session(where: str, graph: tf.Graph) -> None:
     """Makes this rank know allgather_strings(where, graph=graph, ends_session=True), which others
     may call while it runs steps."""
     if is_connected():
-        _room(where, graph, {"is_patient": is_patient, "ends_session": True})
+        note_lookup(where, _number_of(graph))
 
 
 def value_of_rank_0(where: str, make: Callable[[], Any], graph: tf.Graph | None = None) -> Any:
@@ -108,23 +111,5 @@ def value_of_rank_0(where: str, make: Callable[[], Any], graph: tf.Graph | None 
     return said["value"]
 
 
-def _room(where, beside, options):
-    with _making:
-        rooms = state_of(beside).gathers_of_strings
-        key = where, *sorted(options.items())
-        if key not in rooms:
-            rooms[key] = _make_room(where, beside, options)
-        return rooms[key]
-
-
-def _make_room(where, beside, options):
-    with graph_beside(beside).as_default() as graph, tf.device("CPU:0"):
-        text = tf1.placeholder(tf.string, [])
-        collective = begin_collective(where, op_name=f"sok_compat.{where}")
-        texts = ops.sok_exchange_strings(text, collective, **options)
-    # The session has its own thread: a training graph that fills TensorFlow's pool must not stop
-    # ranks from communicating.
-    config = tf1.ConfigProto(device_count={"GPU": 0}, intra_op_parallelism_threads=1)
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    config.session_inter_op_thread_pool.add(num_threads=1)
-    return _Room(tf1.Session(graph=graph, config=config), text, texts)
+def _number_of(graph):
+    return -1 if graph is None else number_of_graph(graph)

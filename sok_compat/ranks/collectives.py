@@ -18,7 +18,6 @@ from sok_compat.runtime.tf_versions import CondBranchFuncGraph, members
 
 _next_graph_number = itertools.count()
 _numbers_apart = itertools.count(1 << 32)  # of graphs that only one rank builds
-_NUMBER_OF_ALL = -1  # of graphs that all ranks have, whatever other graphs they build
 _building = threading.local()  # .is_apart: whether a graph of one rank is being built
 
 
@@ -55,32 +54,25 @@ def begin_collective(
         count[name] += 1
         if count[name] > 1:
             name += f":{count[name]}"
-        number = _number_of(outermost)
-        name_in_graph = f"{name} of graph {number}" if number > 0 else name
-        note_lookup(name_in_graph)
-        if state_of(outermost).is_beside:  # the graph's sessions, which are numbered, are others
-            name, number = name_in_graph, -1
+        number = number_of_graph(outermost)
+        note_lookup(name, number)
         return begin(lookup=name, description=description, graph=number, name=op_name, **attributes)
 
 
-def number_of_graph() -> int:
-    """The number of the graph being built, the same on all ranks; -1 for eager code."""
-    if tf.executing_eagerly():
-        return -1
-    return _number_of(_functions_around(tf.compat.v1.get_default_graph())[1])
-
-
-def graph_beside(graph: tf.Graph | None = None) -> tf.Graph:
-    """A new tf.Graph whose collectives match those of its counterparts on other ranks.
+def number_of_graph(graph: tf.Graph | None = None) -> int:
+    """The number of a graph, the same on all ranks; -1 for eager code.
 
     Args:
-      graph: the session's graph that identifies it; None if it is the same for all graphs.
+      graph: None for the one that is being built.
     """
-    beside = tf.Graph()
-    state = state_of(beside)
-    state.number = _NUMBER_OF_ALL if graph is None else _number_of(graph)
-    state.is_beside = True
-    return beside
+    if graph is None:
+        if tf.executing_eagerly():
+            return -1
+        graph = _functions_around(tf.compat.v1.get_default_graph())[1]
+    state = state_of(graph)
+    if state.number is None:
+        state.number = next(_numbers_apart if is_of_one_rank() else _next_graph_number)
+    return state.number
 
 
 def is_of_one_rank() -> bool:
@@ -169,10 +161,3 @@ def _functions_around(graph):
     *functions, outermost = graphs_around(graph)
     # Without the numbers that make names unique in a process.
     return [re.sub(r"(_\d+)+$", "", each.name) for each in reversed(functions)], outermost
-
-
-def _number_of(graph):
-    state = state_of(graph)
-    if state.number is None:
-        state.number = next(_numbers_apart if is_of_one_rank() else _next_graph_number)
-    return state.number

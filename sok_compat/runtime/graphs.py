@@ -97,11 +97,9 @@ class GraphState:
 
     # Collectives: their names are numbered in each graph.
     number: int | None = None  # of the graph, the same on all ranks
-    is_beside: bool = False  # has collectives about another graph
     lookups: collections.Counter[str] = _empty(collections.Counter)
     reductions: collections.Counter[str] = _empty(collections.Counter)
     gradients: collections.Counter[str] = _empty(collections.Counter)  # of lookups
-    gathers_of_strings: dict[Any, Any] = _empty(dict)
     wire_dtype: str | None = None
     # Lookups and their gradients.
     prefetched: list[Any] = _empty(list)  # the calls of prefetch_lookups

@@ -49,8 +49,14 @@ c_library.sok_exchange_start.argtypes = (
 c_library.sok_exchange_silent_seconds.restype = ctypes.c_double
 c_library.sok_exchange_num_saturated.restype = ctypes.c_int64
 c_library.sok_checkpoint_bytes.restype = ctypes.c_int64
+c_library.sok_exchange_note_lookup.argtypes = [ctypes.c_char_p, ctypes.c_int64]
+TAKE_STRING = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+c_library.sok_exchange_strings.argtypes = [
+    *(ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int, ctypes.c_int),
+    *(TAKE_STRING, ctypes.c_char_p, ctypes.c_int64),
+]
 
 
-def note_lookup(name: str) -> None:
-    """Tells the exchange that a graph of this process has a lookup of this name."""
-    c_library.sok_exchange_note_lookup(name.encode())
+def note_lookup(name: str, graph: int) -> None:
+    """Tells the exchange that the graph of this number has a lookup of this name."""
+    c_library.sok_exchange_note_lookup(name.encode(), graph)

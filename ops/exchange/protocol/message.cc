@@ -22,26 +22,20 @@ MessageReader After(std::string_view message, MessageKind kind) {
   return reader;
 }
 
-/// Twice the number; plus one, and followed by `repeat`, if that is not 0.
+/// Twice the number; plus one, and followed by `repeat`, in ordered code.
 void WriteNumbers(const CollectiveId& collective, MessageWriter* writer) {
-  const bool is_repeated = collective.repeat != 0;
-  writer->Number(2 * collective.number + (is_repeated ? 1 : 0));
-  if (is_repeated) writer->Number(collective.repeat);
+  writer->Number(2 * collective.number + (collective.is_ordered ? 1 : 0));
+  if (collective.is_ordered) writer->Number(collective.repeat);
 }
 
 void ReadNumbers(MessageReader* reader, CollectiveId* collective) {
   const int64_t number = reader->Number();
   collective->number = number >> 1;
-  collective->repeat = (number & 1) != 0 ? reader->Number() : 0;
+  collective->is_ordered = (number & 1) != 0;
+  collective->repeat = collective->is_ordered ? reader->Number() : 0;
 }
 
 }  // namespace
-
-uint64_t NameHash(const std::string& name) {
-  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return hash;
-}
 
 MessageKind KindOf(std::string_view message) {
   const int64_t kind = MessageReader(message).Number();
@@ -108,7 +102,7 @@ HeaderWriter::Header HeaderWriter::Write(const RequestHeader& header) {
     writer.Number(static_cast<int64_t>(number));
     writer.Whole(static_cast<int64_t>(header.collective.lookup_hash));
     writer.Whole(static_cast<int64_t>(header.exchange));
-    writer.Text(header.lookup);
+    header.lookup.Write(&writer);
     writer.Text(header.description ? header.description->text : "");
   }
   WriteNumbers(header.collective, &writer);
@@ -128,7 +122,7 @@ RequestHeader HeaderReader::Read(std::string_view* message) {
     if (learned < 0 || learned > static_cast<int64_t>(kMostNumbers)) ThrowCutOff();
     header.collective.lookup_hash = static_cast<uint64_t>(reader.Whole());
     header.exchange = static_cast<uint64_t>(reader.Whole());
-    header.lookup = reader.Text();
+    header.lookup = LookupName::Read(&reader);
     header.description = std::make_shared<const Description>(std::string(reader.Text()));
     if (learned > 0) known_[static_cast<size_t>(learned)] = header;
   } else {

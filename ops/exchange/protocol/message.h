@@ -13,11 +13,9 @@
 
 #include "ops/base/collective_id.h"
 #include "ops/exchange/protocol/descriptions.h"
+#include "ops/exchange/protocol/lookup_name.h"
 
 namespace sok {
-
-/// The same on every rank.
-uint64_t NameHash(const std::string& name);
 
 enum class MessageKind : int64_t { kRequest, kFailure, kStatus, kLastError };
 
@@ -27,7 +25,7 @@ MessageKind KindOf(std::string_view message);
 /// Header of a request; the bytes of the request follow.
 struct RequestHeader {
   CollectiveId collective;
-  std::string lookup;     // label, for error messages
+  LookupName lookup;
   uint64_t exchange = 0;  // hash of the exchange's name within the lookup
   std::shared_ptr<const Description> description;
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/exchange/rendezvous/collective_registry.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace sok {
@@ -9,16 +8,11 @@ namespace {
 
 constexpr size_t kRemembered = 1024;  // steps, calls and failures
 
-uint64_t OrderedHash(const std::string& lookup) { return NameHash(lookup) | 1; }
-uint64_t CountedHash(const std::string& lookup) { return NameHash(lookup) & ~uint64_t{1}; }
-bool IsOrdered(const CollectiveId& collective) { return (collective.lookup_hash & 1) != 0; }
-
-/// The label of one of several lookups with the same name in a step.
-std::string Label(const std::string& lookup, int64_t how_manieth) {
-  return how_manieth == 0 ? lookup : lookup + "#" + std::to_string(how_manieth);
-}
-
 }  // namespace
+
+std::string Collective::Text() const {
+  return lookup.Text() + (number_in_step == 0 ? "" : "#" + std::to_string(number_in_step));
+}
 
 CollectiveRegistry::Step& CollectiveRegistry::StepOf(int64_t step_id) {
   const auto [entry, is_new] = steps_.try_emplace(step_id);
@@ -58,27 +52,26 @@ Collective CollectiveRegistry::Begin(const LookupCall& call) {
 
 Collective CollectiveRegistry::BeginAlone(const LookupCall& call) {
   const int64_t number = NewCall(true);
-  latest_alone_ = {OrderedHash(call.lookup), number};
+  latest_alone_ = {call.lookup.Hash(), number, /*repeat=*/0, /*is_ordered=*/true};
   calls_.at(number).counts[latest_alone_.lookup_hash] = {call.lookup, 1};
   active_[latest_alone_];
-  return {latest_alone_, call.lookup, next_step_++, true};
+  return {latest_alone_, call.lookup, 0, next_step_++, true};
 }
 
 Collective CollectiveRegistry::BeginOrdered(const LookupCall& call, Step* step) {
   if (step->call < 0) step->call = NewCall(false);
-  const uint64_t hash = OrderedHash(call.lookup);
-  const int64_t repeat = step->counts[call.lookup]++;
+  const uint64_t hash = call.lookup.Hash();
+  const int64_t repeat = step->counts[hash]++;
   const auto known = calls_.find(step->call);
   if (known != calls_.end()) known->second.counts[hash] = {call.lookup, repeat + 1};
-  return {{hash, step->call, repeat}, Label(call.lookup, repeat), step->number, false};
+  return {{hash, step->call, repeat, true}, call.lookup, repeat, step->number};
 }
 
 Collective CollectiveRegistry::BeginCounted(const LookupCall& call, Step* step) {
-  const uint64_t hash = CountedHash(call.lookup);
+  const uint64_t hash = call.lookup.Hash();
   Count& count = counts_[hash];
   count.lookup = call.lookup;
-  const std::string label = Label(call.lookup, step->counts[call.lookup]++);
-  return {{hash, count.begun++}, label, step->number, false};
+  return {{hash, count.begun++}, call.lookup, step->counts[hash]++, step->number};
 }
 
 int64_t CollectiveRegistry::NewCall(bool is_alone) {
@@ -175,17 +168,9 @@ void CollectiveRegistry::FailAsUnknown(const CollectiveId& collective, const std
   FailAndTell(collective, {ErrorCode::kAborted, "this rank " + why}, why);
 }
 
-bool CollectiveRegistry::IsCounted(const CollectiveId& collective) {
-  return !IsOrdered(collective);
-}
-
-void CollectiveRegistry::Note(const std::string& lookup) { noted_.insert(lookup); }
-
-bool CollectiveRegistry::Knows(const CollectiveId& collective, const std::string& label) const {
-  if (IsOrdered(collective) || counts_.count(collective.lookup_hash) != 0) return true;
-  const size_t end = std::min({label.rfind('#'), label.find(" of session "),
-                               label.find(" of start ")});  // suffixes added to names
-  return noted_.count(label) != 0 || noted_.count(label.substr(0, end)) != 0;
+bool CollectiveRegistry::Knows(const CollectiveId& collective, const LookupName& lookup) const {
+  return collective.is_ordered || counts_.count(collective.lookup_hash) != 0 ||
+         noted_.count({lookup.graph, lookup.name}) != 0;
 }
 
 /// Why this rank will never reach the collective; empty if it may.
@@ -193,11 +178,11 @@ std::string CollectiveRegistry::WhyOver(const CollectiveId& collective) const {
   static const std::string kEnded =
       " has ended there without it: it hit an error or the end of its data, or the ranks run "
       "different code";
-  if (!IsOrdered(collective)) {
+  if (!collective.is_ordered) {
     const auto count = counts_.find(collective.lookup_hash);
     if (count == counts_.end() || collective.number >= count->second.begun) return "";
-    return "is past it: step " + std::to_string(collective.number) + " of " + count->second.lookup +
-           kEnded;
+    return "is past it: step " + std::to_string(collective.number) + " of " +
+           count->second.lookup.Text() + kEnded;
   }
   if (collective.number >= next_call_) return "";
   const std::string number = "call " + std::to_string(collective.number);
@@ -210,7 +195,8 @@ std::string CollectiveRegistry::WhyOver(const CollectiveId& collective) const {
   // What a function has not begun yet may still come.
   if (!call->second.is_alone && collective.number + 1 == next_call_) return "";
   std::string lookups;
-  for (const auto& [hash, each] : counts) lookups += (lookups.empty() ? "" : ", ") + each.lookup;
+  for (const auto& [hash, each] : counts)
+    lookups += (lookups.empty() ? "" : ", ") + each.lookup.Text();
   return "looks up " + lookups + " in " + number +
          ": all ranks must make the same calls in the same order";
 }

@@ -16,6 +16,7 @@
 
 #include "ops/base/error.h"
 #include "ops/exchange/protocol/descriptions.h"
+#include "ops/exchange/protocol/lookup_name.h"
 #include "ops/exchange/protocol/message.h"
 
 namespace sok {
@@ -26,7 +27,7 @@ using StepId = std::optional<int64_t>;
 
 /// A lookup that begins, as described by its rank.
 struct LookupCall {
-  std::string lookup;       // its name, the same on all ranks
+  LookupName lookup;
   StepId step_id;           // of the step or call; none: a call of its own, in eager code
   bool is_ordered = false;  // ranks match by the order of calls, not by the count of this lookup
   std::shared_ptr<const Description> description = nullptr;  // the same on all ranks
@@ -35,10 +36,14 @@ struct LookupCall {
 /// A lookup that has begun: identifies its exchanges on all ranks.
 struct Collective {
   CollectiveId id;
-  std::string label;      // for error messages; unique in a step
-  int64_t step = 0;       // step of this rank, counted from 0
-  bool is_alone = false;  // begun by eager code
+  LookupName lookup;
+  int64_t number_in_step = 0;  // of lookups of this name before it in the step
+  int64_t step = 0;            // step of this rank, counted from 0
+  bool is_alone = false;       // begun by eager code
   std::shared_ptr<const Description> description = nullptr;
+
+  /// For messages; unique in a step.
+  std::string Text() const;
 };
 
 struct CollectiveFailure {
@@ -80,14 +85,10 @@ class CollectiveRegistry {
   /// As above, if no graph of this rank has the lookup.
   void FailAsUnknown(const CollectiveId& collective, const std::string& why);
 
-  /// Whether ranks match the collective by its count in a session, not by the order of calls.
-  static bool IsCounted(const CollectiveId& collective);
-
-  /// Records that a graph of this rank has a lookup of this name.
-  void Note(const std::string& lookup);
-  /// Whether a graph of this rank has the lookup; true for lookups of ordered code, which are not
-  /// recorded. label: the collective's.
-  bool Knows(const CollectiveId& collective, const std::string& label) const;
+  /// Records that a graph of this rank has the lookup, in each of its sessions.
+  void Note(const LookupName& lookup) { noted_.emplace(lookup.graph, lookup.name); }
+  /// Whether a graph of this rank has the lookup; true in ordered code, whose are not recorded.
+  bool Knows(const CollectiveId& collective, const LookupName& lookup) const;
 
   /// Null if it has not failed.
   const CollectiveFailure* FailureOf(const CollectiveId& collective) const;
@@ -112,14 +113,14 @@ class CollectiveRegistry {
     int64_t number = 0;
     int64_t call = -1;  // number in the order of calls; -1: none yet
     bool has_begun = false;
-    std::map<std::string, int64_t> counts;                     // by lookup
+    std::map<uint64_t, int64_t> counts;                        // by lookup hash
     std::set<CollectiveId> collectives;                        // begun or used, until they end
     std::set<std::pair<CollectiveId, std::string>> exchanges;  // used, of these
     std::optional<CollectiveFailure> failure;
     std::string cause;  // the message of the first failed lookup that has ended
   };
   struct Count {
-    std::string lookup;
+    LookupName lookup;
     int64_t begun = 0;
   };
   struct Call {
@@ -154,7 +155,7 @@ class CollectiveRegistry {
   std::map<int64_t, Call> calls_;  // by number, recent ones
   int64_t next_call_ = 0;
   std::map<uint64_t, Count> counts_;  // by lookup hash, for lookups that are not ordered
-  std::set<std::string> noted_;       // lookups in this rank's graphs
+  std::set<std::pair<int64_t, std::string>> noted_;  // {graph, name} of lookups of this rank
   std::map<CollectiveId, Active> active_;
   CollectiveId latest_alone_;
   std::map<CollectiveId, Recorded> failures_;

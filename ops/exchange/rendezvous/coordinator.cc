@@ -2,6 +2,8 @@
 #include "ops/exchange/rendezvous/coordinator.h"
 
 #include <algorithm>
+#include <exception>
+#include <future>
 #include <new>
 #include <utility>
 
@@ -18,7 +20,7 @@ const std::shared_ptr<const Description>& NoDescription() {
 }
 
 RequestHeader HeaderOf(const Collective& collective, const ExchangePlace& place) {
-  return {place.first, collective.label, place.second,
+  return {place.first, collective.lookup, place.second,
           collective.description ? collective.description : NoDescription()};
 }
 
@@ -62,9 +64,23 @@ void Coordinator::End(const Collective& collective) {
   changed_.notify_all();
 }
 
-void Coordinator::NoteLookup(const std::string& name) {
+void Coordinator::NoteLookup(const LookupName& lookup) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  registry_.Note(name);
+  registry_.Note(lookup);
+}
+
+std::vector<std::string> Coordinator::Exchange(ExchangeRequest request) {
+  std::promise<std::vector<std::string>> promise;
+  request.done = [&promise](const ExchangeResult& result) {
+    try {  // an exception would end the thread of the exchanges
+      if (!result.error.empty()) Throw(result.code, result.error);
+      promise.set_value({result.parts.begin(), result.parts.end()});
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  };
+  Submit(std::move(request));
+  return promise.get_future().get();
 }
 
 void Coordinator::Submit(ExchangeRequest request) {
@@ -192,7 +208,7 @@ void Coordinator::ReceiveRequest(int source, std::string_view message, bool is_c
     Entry& entry = buffer_.At(place, header.lookup);
     ReceiveBuffer::Part& part = entry.parts[static_cast<size_t>(source)];
     if (part.description) {
-      Throw(ErrorCode::kIo, "rank ", source, " has sent ", header.lookup, " twice");
+      Throw(ErrorCode::kIo, "rank ", source, " has sent ", header.lookup.Text(), " twice");
     }
     part.bytes = message;
     part.is_cut = is_cut;

@@ -60,6 +60,8 @@ class Coordinator : public Receiver {
   void End(const Collective& collective);
 
   void Submit(ExchangeRequest request);
+  /// As Submit without `done`: waits, and returns what each rank has sent. Throws its error.
+  std::vector<std::string> Exchange(ExchangeRequest request);
 
   /// Fails a step on all ranks: see CollectiveRegistry. No effect if it has failed already.
   void FailStep(StepId step_id, ErrorCode code, const std::string& message);
@@ -71,9 +73,9 @@ class Coordinator : public Receiver {
 
   // --- for the process ---
 
-  /// Records that a graph of this rank has a lookup of this name. Ranks fail at once if they wait
-  /// for each other in lookups that the other's graphs lack.
-  void NoteLookup(const std::string& name);
+  /// Records that a graph of this rank has the lookup. Ranks fail at once if they wait for each
+  /// other in lookups that the other's graphs lack.
+  void NoteLookup(const LookupName& lookup);
 
   /// Fails all requests from now on with `reason`: the ranks can no longer communicate.
   void Abort(const std::string& reason);

@@ -13,7 +13,7 @@ ExchangeResult FailedExchange(ErrorCode code, std::string message) {
 }
 
 std::string ExchangeName(const ExchangeRequest& request) {
-  return request.collective.label + "/" + request.exchange;
+  return request.collective.Text() + "/" + request.exchange;
 }
 
 void SetOwnPart(const Outgoing& outgoing, size_t own_rank, ExchangeResult* result) {

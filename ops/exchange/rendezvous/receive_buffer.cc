@@ -18,7 +18,7 @@ void ReceiveBuffer::Part::Keep() {
   bytes = {kept.get(), bytes.size()};
 }
 
-ReceiveBuffer::Entry& ReceiveBuffer::At(const ExchangePlace& place, const std::string& lookup) {
+ReceiveBuffer::Entry& ReceiveBuffer::At(const ExchangePlace& place, const LookupName& lookup) {
   const auto [found, is_new] = entries_.try_emplace(place);
   Entry& entry = found->second;
   if (is_new) {

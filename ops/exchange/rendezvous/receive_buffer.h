@@ -39,7 +39,7 @@ class ReceiveBuffer {
 
   struct Entry {
     ExchangePlace place;
-    std::string lookup;                      // for error messages
+    LookupName lookup;
     std::optional<ExchangeRequest> request;  // of this rank; none: not submitted yet
     int64_t sent_bytes = 0;                  // to other ranks
     Clock::time_point since;  // of this rank's request or, before that, of the first part
@@ -57,7 +57,7 @@ class ReceiveBuffer {
   std::optional<Entry> Sent(const ExchangePlace& place);
 
   /// The entry at the place, created if there is none.
-  Entry& At(const ExchangePlace& place, const std::string& lookup);
+  Entry& At(const ExchangePlace& place, const LookupName& lookup);
 
   Entry Take(const ExchangePlace& place);
   /// The entries of a lookup that rank `failed` has failed, except for requests for which it had

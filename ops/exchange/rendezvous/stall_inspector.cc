@@ -14,14 +14,6 @@ using Entry = ReceiveBuffer::Entry;
 constexpr double kLongWaitSeconds = 1.0;  // before a rank reports what it waits for
 constexpr double kStatusSeconds = 0.5;    // between reports to other ranks
 
-/// The graph in a label: " of graph 3"; none: the first one, or none.
-std::string GraphIn(const std::string& label) {
-  const std::string graph = " of graph ";
-  const size_t begin = label.find(graph);
-  if (begin == std::string::npos) return "";
-  return label.substr(begin, label.find_first_not_of("0123456789", begin + graph.size()) - begin);
-}
-
 }  // namespace
 
 void Coordinator::Run() {
@@ -105,11 +97,9 @@ void Coordinator::FailUnevenSessions(Clock::time_point now) {
   for (const auto& [end, own] : buffer_.entries()) {
     if (!own.request || !own.request->ends_session || !is_long(own)) continue;
     for (const auto& [place, entry] : buffer_.entries()) {
-      const bool is_of_graph = CollectiveRegistry::IsCounted(place.first) &&
-                               GraphIn(entry.lookup) == GraphIn(own.lookup);
-      // Other sessions of the graph, and threads that look ahead, go on.
-      const bool is_of_other = entry.lookup.find(" of session ") != std::string::npos ||
-                               entry.lookup.find(" of start ") != std::string::npos;
+      const bool is_of_graph = !place.first.is_ordered && entry.lookup.graph == own.lookup.graph;
+      // Other sessions of the graph, and threads that prefetch, go on.
+      const bool is_of_other = entry.lookup.session > 0 || entry.lookup.start >= 0;
       if (entry.request || !is_of_graph || is_of_other || !is_long(entry)) continue;
       for (size_t rank = 0; rank < own.parts.size(); ++rank) {
         if (own.parts[rank].description || !entry.parts[rank].description) continue;
@@ -118,7 +108,7 @@ void Coordinator::FailUnevenSessions(Clock::time_point now) {
         registry_.Fail(end.first,
                        {ErrorCode::kAborted, "this rank has ended its session, and rank " +
                                                  std::to_string(rank) + " waits for " +
-                                                 entry.lookup + advice});
+                                                 entry.lookup.Text() + advice});
         return;
       }
     }
@@ -154,7 +144,7 @@ std::string Coordinator::WhyNever(const Entry& entry, Clock::time_point now) con
     if (!own.request || own.request->is_patient || !is_long(own)) continue;
     for (size_t rank = 0; rank < own.parts.size(); ++rank) {
       if (own.parts[rank].description || !entry.parts[rank].description) continue;
-      return "has no lookup '" + entry.lookup + "' in its graphs, and waits for " +
+      return "has no lookup '" + entry.lookup.Text() + "' in its graphs, and waits for " +
              ExchangeName(*own.request) +
              ": the ranks created lookups of these names in different orders, or only some of "
              "them. "

@@ -119,7 +119,7 @@ SOK_TEST(ARankThatIsLostAfterAnotherHasLeft) {
     auto request = Request(0, 3, 0, "layer", exchange);
     request.is_patient = exchange == "saves";
     results.push_back(Submit(coordinator, collective, std::move(request)));
-    const RequestHeader header{collective.id, "layer", NameHash(exchange), nullptr};
+    const RequestHeader header{collective.id, {"layer"}, NameHash(exchange), nullptr};
     mail->receiver().Receive(2, HeaderWriter().Write(header).bytes, false);
   }
   mail->receiver().Left(2);
@@ -263,7 +263,7 @@ SOK_TEST(AStepThatEndsSinceARankHasLeftSaysSo) {
   auto waiting = SubmitFirst(ranks[1], 1, 2, 0, "layer");
   static_cast<Receiver&>(ranks[0]).Left(1);
   ranks.DeliverFrom(1);
-  const Collective collective = ranks[0].Begin({"layer", StepIdOf(0, 0)});
+  const Collective collective = ranks[0].Begin({{"layer"}, StepIdOf(0, 0)});
   CheckFailed(Submit(ranks[0], collective, Request(0, 2, 0, "layer")).get(), {"rank 1 has left"});
   ranks[0].End(collective);
   ranks.DeliverAll();
@@ -273,7 +273,7 @@ SOK_TEST(AStepThatEndsSinceARankHasLeftSaysSo) {
 SOK_TEST(AMissingRequestFailsItsStepInTime) {
   Ranks ranks(3, 3.0);  // needed by later steps on slow machines
   for (int rank = 0; rank < 3; ++rank) {
-    for (const std::string name : {"layer", "another"}) ranks[rank].NoteLookup(name);
+    for (const std::string name : {"layer", "another"}) ranks[rank].NoteLookup({name});
   }
   const auto began = std::chrono::steady_clock::now();
   auto other = SubmitFirst(ranks[1], 1, 3, 0, "another");
@@ -327,7 +327,7 @@ SOK_TEST(AbortEndsAllWaits) {
 SOK_TEST(BytesThatAreNoMessage) {
   Pair ranks;
   auto waiting = SubmitFirst(ranks[0], 0, 2, 0, "layer");
-  RequestHeader header{{1, 0}, "layer", NameHash("keys"), nullptr};
+  RequestHeader header{{1, 0}, {"layer"}, NameHash("keys"), nullptr};
   const std::string bytes = HeaderWriter().Write(header).bytes;
   for (size_t size = 0; size < bytes.size(); ++size) {
     CHECK_THROWS(ErrorCode::kIo, Words{"rank"},

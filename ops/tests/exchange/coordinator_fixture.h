@@ -139,19 +139,23 @@ inline ExchangeRequest Request(int rank, int num_ranks, int64_t step, const std:
 
 /// A lookup of a session's step.
 inline Collective Begin(Coordinator& coordinator, int rank, int64_t step,
+                        const LookupName& lookup) {
+  return coordinator.Begin({lookup, StepIdOf(rank, step)});
+}
+inline Collective Begin(Coordinator& coordinator, int rank, int64_t step,
                         const std::string& lookup) {
-  return coordinator.Begin({lookup, StepIdOf(rank, step), false});
+  return Begin(coordinator, rank, step, LookupName{lookup});
 }
 
 /// A lookup of eager code.
 inline Collective BeginEagerly(Coordinator& coordinator, const std::string& lookup) {
-  return coordinator.Begin({lookup, std::nullopt, true});
+  return coordinator.Begin({{lookup}, std::nullopt, true});
 }
 
 /// A lookup of a function that eager code calls.
 inline Collective BeginInCall(Coordinator& coordinator, int64_t call_id,
                               const std::string& lookup) {
-  return coordinator.Begin({lookup, call_id, true});
+  return coordinator.Begin({{lookup}, call_id, true});
 }
 
 /// A copy of an ExchangeResult's contents.
@@ -178,9 +182,13 @@ inline std::future<Outcome> Submit(Coordinator& coordinator, const Collective& c
 
 /// The same for a lookup that begins with it.
 inline std::future<Outcome> SubmitFirst(Coordinator& coordinator, int rank, int num_ranks,
-                                        int64_t step, const std::string& lookup) {
+                                        int64_t step, const LookupName& lookup) {
   return Submit(coordinator, Begin(coordinator, rank, step, lookup),
-                Request(rank, num_ranks, step, lookup));
+                Request(rank, num_ranks, step, lookup.name));
+}
+inline std::future<Outcome> SubmitFirst(Coordinator& coordinator, int rank, int num_ranks,
+                                        int64_t step, const std::string& lookup) {
+  return SubmitFirst(coordinator, rank, num_ranks, step, LookupName{lookup});
 }
 
 inline void CheckReceived(const Outcome& result, int rank, int num_ranks, int64_t step,

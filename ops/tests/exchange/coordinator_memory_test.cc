@@ -88,8 +88,8 @@ SOK_TEST(NoMemoryToKeepWhatComesEarly) {
     CheckReceived(small.get(), 0, 2, 0, "small");
     CheckReceived(other.get(), 1, 2, 0, "small");
     ExchangeRequest next = Request(0, 2, 0, "layer", "rows");
-    auto rows =
-        Submit(ranks[0], {{NameHash("layer") & ~uint64_t{1}, 0}, "layer", 0}, std::move(next));
+    const LookupName layer{"layer"};
+    auto rows = Submit(ranks[0], {{layer.Hash(), 0}, layer}, std::move(next));
     CheckFailed(rows.get(), Words{"exchange layer/rows", "rank 1 failed", "out of memory"});
     first = Ask(ranks, 0, 1), second = Ask(ranks, 1, 1);
     ranks.DeliverAll();

@@ -9,8 +9,8 @@ namespace {
 SOK_TEST(LookupsThatAreDescribedDifferently) {
   Ranks ranks(3);
   const auto look_up = [&](int rank, const std::string& text) {
-    const Collective collective =
-        ranks[rank].Begin({"layer", StepIdOf(rank, 0), false, std::make_shared<Description>(text)});
+    const Collective collective = ranks[rank].Begin(
+        {{"layer"}, StepIdOf(rank, 0), false, std::make_shared<Description>(text)});
     return Submit(ranks[rank], collective, Request(rank, 3, 0, "layer"));
   };
   for (const std::string table : {"first", "second"}) {
@@ -33,8 +33,8 @@ SOK_TEST(LookupsThatAreDescribedDifferently) {
 /// different names, which never meet.
 SOK_TEST(LookupsThatCanNeverMeetFailAtOnce) {
   Ranks ranks(2);
-  for (const std::string name : {"layer", "layer:2"}) ranks[0].NoteLookup(name);
-  ranks[1].NoteLookup("layer");
+  for (const std::string name : {"layer", "layer:2"}) ranks[0].NoteLookup({name});
+  ranks[1].NoteLookup({"layer"});
   const auto began = std::chrono::steady_clock::now();
   auto second = SubmitFirst(ranks[0], 0, 2, 0, "layer:2");
   auto first = SubmitFirst(ranks[1], 1, 2, 0, "layer");
@@ -51,24 +51,24 @@ SOK_TEST(LookupsThatCanNeverMeetFailAtOnce) {
 /// graphs, and other sessions of this one, go on.
 SOK_TEST(StepsOfASessionThatHasEndedElsewhereFailAtOnce) {
   Ranks ranks(2);
-  for (const std::string name : {"layer of graph 3", "layer of graph 30"})
-    ranks[1].NoteLookup(name);
-  ranks[0].NoteLookup("end of graph 3");
+  const LookupName layer{"layer", 3}, second{"layer", 3, /*session=*/1}, other{"layer", 30};
+  for (const LookupName& lookup : {layer, other}) ranks[1].NoteLookup(lookup);
+  ranks[0].NoteLookup({"end", 3});
   const auto began = std::chrono::steady_clock::now();
-  ExchangeRequest end = Request(1, 2, 0, "end of graph 3");
+  ExchangeRequest end = Request(1, 2, 0, "end");
   end.ends_session = true;
-  auto ends = Submit(ranks[1], Begin(ranks[1], 1, 0, "end of graph 3"), std::move(end));
-  auto of_other = SubmitFirst(ranks[0], 0, 2, 1, "layer of graph 30");
-  auto of_second = SubmitFirst(ranks[0], 0, 2, 2, "layer of graph 3 of session 2");
-  auto step = SubmitFirst(ranks[0], 0, 2, 3, "layer of graph 3");
+  auto ends = Submit(ranks[1], Begin(ranks[1], 1, 0, LookupName{"end", 3}), std::move(end));
+  auto of_other = SubmitFirst(ranks[0], 0, 2, 1, other);
+  auto of_second = SubmitFirst(ranks[0], 0, 2, 2, second);
+  auto step = SubmitFirst(ranks[0], 0, 2, 3, layer);
   CheckFailed(step.get(), Words{"exchange layer of graph 3", "rank 1 has ended its session",
                                 "same number of steps"});
   CheckFailed(ends.get(), Words{"exchange end of graph 3", "this rank has ended its session",
                                 "rank 0 waits for layer of graph 3"});
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
   CHECK_TRUE(waited.count() < 30.0);
-  SubmitFirst(ranks[1], 1, 2, 1, "layer of graph 30").get();
-  SubmitFirst(ranks[1], 1, 2, 2, "layer of graph 3 of session 2").get();
+  SubmitFirst(ranks[1], 1, 2, 1, other).get();
+  SubmitFirst(ranks[1], 1, 2, 2, second).get();
   CHECK_EQ(of_other.get().error, "");
   CHECK_EQ(of_second.get().error, "");
 }

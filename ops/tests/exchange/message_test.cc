@@ -11,7 +11,7 @@ namespace sok {
 namespace {
 
 SOK_TEST(FailuresAndStatusesThereAndBack) {
-  const LookupFailure failure{{NameHash("layer"), -3, 5}, "table is full"};
+  const LookupFailure failure{{NameHash("layer"), -3, 5, true}, "table is full"};
   CHECK_TRUE(KindOf(failure.Serialize()) == MessageKind::kFailure);
   const LookupFailure read = LookupFailure::Parse(failure.Serialize());
   CHECK_TRUE(read.collective == failure.collective);
@@ -34,8 +34,9 @@ SOK_TEST(FailuresAndStatusesThereAndBack) {
 
 RequestHeader HeaderOf(const std::string& lookup, int64_t number, const std::string& exchange,
                        const std::string& description) {
-  return {{NameHash(lookup), number, /*repeat=*/number % 3},
-          lookup,
+  const LookupName name{lookup, number % 4 - 1, number % 5, number % 6 - 1};
+  return {{NameHash(lookup), number, /*repeat=*/number % 3, /*is_ordered=*/number % 3 > 0},
+          name,
           NameHash(exchange),
           std::make_shared<const Description>(description)};
 }
@@ -46,7 +47,8 @@ void CheckReads(HeaderReader& reader, const std::string& bytes, const RequestHea
   const RequestHeader read = reader.Read(&left);
   CHECK_EQ(left, "payload");
   CHECK_TRUE(read.collective == expected.collective);
-  CHECK_EQ(read.lookup, expected.lookup);
+  CHECK_EQ(read.lookup.Text(), expected.lookup.Text());
+  CHECK_EQ(read.lookup.Hash(), expected.lookup.Hash());
   CHECK_EQ(read.exchange, expected.exchange);
   CHECK_EQ(read.description->text, expected.description->text);
 }

@@ -77,10 +77,7 @@ class BeginCollectiveOp : public tf::OpKernel {
         description_(std::make_shared<Description>(Attribute<std::string>(ctx, "description"))),
         tables_(Attribute<std::vector<std::string>>(ctx, "tables")),
         is_eager_(Attribute<bool>(ctx, "is_eager")),
-        graph_(Attribute<int64_t>(ctx, "graph")),
-        name_in_graph_(lookup_) {
-    if (graph_ > 0) name_in_graph_ += " of graph " + std::to_string(graph_);
-  }
+        graph_(Attribute<int64_t>(ctx, "graph")) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
@@ -91,11 +88,14 @@ class BeginCollectiveOp : public tf::OpKernel {
             ": this process is not connected to the other ranks; create the table in this process");
       }
       LookupCall call;
-      call.lookup = IsOrdered(ctx) ? lookup_ : NameInSession(ctx);
-      if (ctx->num_inputs() > 0)
-        call.lookup += " of start " + std::to_string(Input(ctx, "start").scalar<int64_t>()());
-      if (!is_eager_) call.step_id = StepIdOf(ctx);
       call.is_ordered = IsOrdered(ctx);
+      call.lookup.name = lookup_;
+      if (!call.is_ordered && graph_ >= 0) {
+        call.lookup.graph = graph_;
+        call.lookup.session = SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
+      }
+      if (ctx->num_inputs() > 0) call.lookup.start = Input(ctx, "start").scalar<int64_t>()();
+      if (!is_eager_) call.step_id = StepIdOf(ctx);
       call.description = call.is_ordered ? description_ : DescriptionInSession(ctx);
       Collective collective = coordinator->Begin(call);
       OutputShared(
@@ -105,12 +105,6 @@ class BeginCollectiveOp : public tf::OpKernel {
   }
 
  private:
-  std::string NameInSession(tf::OpKernelContext* ctx) const {
-    const int64_t number = graph_ < 0 ? 0 : SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
-    if (number == 0) return name_in_graph_;
-    return name_in_graph_ + " of session " + std::to_string(number + 1);
-  }
-
   std::shared_ptr<const Description> DescriptionInSession(tf::OpKernelContext* ctx) const {
     if (tables_.empty()) return description_;
     const std::string again = SessionSteps::Of(ctx)->InitializedAgain(tables_);
@@ -122,7 +116,6 @@ class BeginCollectiveOp : public tf::OpKernel {
   const std::vector<std::string> tables_;
   const bool is_eager_;
   const int64_t graph_;
-  std::string name_in_graph_;
 };
 
 SOK_REGISTER_KERNEL(Name("SokBeginCollective").HostMemory("collective"), BeginCollectiveOp);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "ops/exchange/transport/by_host.h"
 #include "ops/exchange/transport/mpi.h"
 #include "ops/exchange/transport/shared_memory.h"
@@ -81,6 +82,25 @@ void Start(const CoordinatorOptions& options, const AllToAllOptions& of_all_to_a
   }
   service.coordinator = std::make_shared<Coordinator>(options, service.transport);
   on_step_failure = FailStepOnRanks;
+}
+
+/// As sok_exchange_strings.
+std::vector<std::string> GatherStrings(const LookupName& where, std::string own, bool is_patient,
+                                       bool ends_session) {
+  static std::atomic<int64_t> next_step_id{int64_t{1} << 62};  // beyond TensorFlow's
+  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+  if (!coordinator)
+    Throw(ErrorCode::kFailedPrecondition, "this process is not connected to the other ranks");
+  ExchangeRequest request;
+  request.step_id = next_step_id++;
+  request.collective = coordinator->Begin({where, request.step_id});
+  request.exchange = "strings";
+  request.is_patient = is_patient;
+  request.ends_session = ends_session;
+  request.outgoing = TextToAll(std::move(own), static_cast<size_t>(coordinator->num_ranks()));
+  const Collective collective = request.collective;
+  const auto end = absl::MakeCleanup([&] { coordinator->End(collective); });
+  return coordinator->Exchange(std::move(request));
 }
 
 void CopyText(const std::string& text, char* to, int64_t size) {
@@ -212,9 +232,33 @@ SOK_EXPORT void sok_exchange_failure(char* text, int64_t size) {
   sok::CopyText(transport ? transport->failure() : "", text, size);
 }
 
-/// Records that a graph of this process has a lookup of this name.
-SOK_EXPORT void sok_exchange_note_lookup(const char* name) {
-  if (const auto coordinator = CurrentCoordinator()) coordinator->NoteLookup(name);
+/// Records that a graph of this process has a lookup of this name; graph: its number.
+SOK_EXPORT void sok_exchange_note_lookup(const char* name, int64_t graph) {
+  if (const auto coordinator = CurrentCoordinator()) coordinator->NoteLookup({name, graph});
+}
+
+/// Gathers a string from each rank; all ranks wait for one another here.
+/// where: name of the collective; graph: number of the graph that it is about, or -1; take: called
+/// with the string of each rank, by rank; error: as for SayWhatFails.
+/// Returns the code of the error, as in tf.errors.
+SOK_EXPORT int sok_exchange_strings(const char* where, int64_t graph, const char* data,
+                                    int64_t size, int is_patient, int ends_session,
+                                    void (*take)(const char* data, int64_t size), char* error,
+                                    int64_t error_size) {
+  int code = static_cast<int>(absl::StatusCode::kUnknown);
+  sok::SayWhatFails(error, error_size, [&] {
+    try {
+      for (const std::string& text :
+           sok::GatherStrings({where, graph}, {data, static_cast<size_t>(size)}, is_patient != 0,
+                              ends_session != 0))
+        take(text.data(), static_cast<int64_t>(text.size()));
+      code = 0;
+    } catch (const sok::Error& failed) {
+      code = static_cast<int>(sok::ToStatus(failed).code());
+      throw;
+    }
+  });
+  return code;
 }
 
 SOK_EXPORT void sok_exchange_abort(const char* reason) {

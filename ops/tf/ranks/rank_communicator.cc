@@ -2,8 +2,6 @@
 #include "ops/tf/ranks/rank_communicator.h"
 
 #include <algorithm>
-#include <exception>
-#include <future>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -65,23 +63,13 @@ bool RankCommunicator::ShareAny(bool is_true) {
 }
 
 std::vector<std::string> RankCommunicator::Submit(Outgoing outgoing, bool is_patient) {
-  std::promise<std::vector<std::string>> promise;
   ExchangeRequest request;
   request.collective = held_->collective();
   request.exchange = "part_" + std::to_string(num_exchanges_++);
   request.step_id = step_id_;
   request.is_patient = is_patient;
   request.outgoing = std::move(outgoing);
-  request.done = [&promise](const ExchangeResult& result) {
-    try {  // an exception would end the thread of the exchanges
-      if (!result.error.empty()) Throw(result.code, result.error);
-      promise.set_value({result.parts.begin(), result.parts.end()});
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-    }
-  };
-  held_->coordinator().Submit(std::move(request));
-  return promise.get_future().get();
+  return held_->coordinator().Exchange(std::move(request));
 }
 
 }  // namespace sok

@@ -42,7 +42,7 @@ class _EndsTogether(tf.train.SessionRunHook):
     """Ends the session of a rank when rank 0 has saved, however long that takes."""
 
     def begin(self) -> None:
-        expect_end_of_session(_END, tf.get_default_graph(), is_patient=True)
+        expect_end_of_session(_END, tf.get_default_graph())
 
     def end(self, session: tf.Session) -> None:
         allgather_strings(_END, graph=session.graph, is_patient=True, ends_session=True)
