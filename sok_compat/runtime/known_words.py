@@ -44,7 +44,8 @@ def raise_for_unknown_words(user: str, given: Iterable[str], known: Iterable[str
     for word in given:
         if word in known:
             continue
-        meant = meant_word(word, known)
+        parts = (one for one in known if one.startswith(word) or word in one.split("_"))
+        meant = meant_word(word, known) or next(parts, None)
         way_out = f"did you mean {meant!r}?" if meant else f"it takes {', '.join(known)}"
         raise TypeError(f"{user} has no argument {word!r}: {way_out}")
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import operator
 from collections.abc import Callable, Iterable
@@ -11,7 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.known_words import VARIABLE_WORDS, checks_words
+from sok_compat.runtime.known_words import (
+    VARIABLE_WORDS,
+    checks_words,
+    raise_for_unknown_words,
+)
 from sok_compat.runtime.tf_versions import global_seed
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_rank
@@ -166,6 +171,12 @@ def Variable(
       TypeError, ValueError, NotImplementedError: see StaticVariable.
     """
     del validate_shape, caching_device, variable_def
+    words = {
+        **inspect.signature(Variable).parameters,
+        **inspect.signature(StaticVariable).parameters,
+    }
+    del words["kwargs"]
+    raise_for_unknown_words("sok.Variable", kwargs, dict.fromkeys([*words, *VARIABLE_WORDS]))
     target_gpu = target_of(mode)
     if target_gpu == EVERY_RANK:
         return DistributedVariable(initial_value, trainable, name, dtype, **kwargs)
