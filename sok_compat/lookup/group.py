@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
 from sok_compat.lookup.find_rows import find_rows
-from sok_compat.lookup.gradients.branches import note_lookup
+from sok_compat.lookup.gradients.branches import prepare_for_gradients
 from sok_compat.lookup.initial_rows import first_occurrences, received_at_owner
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.lookup.new_keys import Insert, NewKeys
@@ -93,7 +93,7 @@ def _by_kind(lookups: Iterable[Lookup]) -> Collection[list[Lookup]]:
 def _lookup_on_device(group: list[Lookup]) -> list[tf.Tensor]:
     for lookup in group:
         variable_accessed(lookup.table)
-        note_lookup(lookup.table)
+    prepare_for_gradients()
     bags = [x for lookup in group for x in (lookup.row_splits, lookup.weights) if x is not None]
     look_up = _lookup_at_owners if group[0].table.placement.is_spread else _lookup_here
     by_lookup: dict[Lookup, tf.Tensor] = {}

@@ -8,6 +8,7 @@ is freed with the Python object that owns it.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,12 @@ from sok_compat.runtime.tf_versions import (
     eager_variable_handle,
     var_handle_op,
 )
-from sok_compat.tables.rows.scatter_functions import note_table_of_rows
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 _next_unique_id = itertools.count()
+_TABLE = "_sok_compat_table_of_rows"  # an attribute of the handle of a table's rows
 
 
 def name_from_scope(scope: str) -> str:
@@ -64,8 +65,13 @@ def plane_handle(
     else:
         handle = var_handle_op(dtype=tf.float32, shape=shape, shared_name=name, name=scope)
     if table is not None:
-        note_table_of_rows(handle, table)
+        setattr(handle, _TABLE, weakref.ref(table))
     return mark_handle_of_plane(handle)
+
+
+def table_of_rows(handle: tf.Tensor) -> Table | None:
+    """Returns the table whose rows a handle is of, or None."""
+    return getattr(handle, _TABLE, lambda: None)()
 
 
 def table_handle(name: str) -> tf.Tensor:

@@ -28,6 +28,7 @@ from sok_compat.tables.no_copies import NoCopies
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.rows.row_reads import RowReads
 from sok_compat.tables.rows.row_updates import RowUpdates
+from sok_compat.tables.rows.scatter_functions import scatter_by_methods
 from sok_compat.tables.rows.shown_rows import ShownRows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
@@ -396,3 +397,4 @@ def is_shared_table(variable: Any) -> bool:
 
 
 integrations.when_there_are_tables(lambda: accept_strategies(is_part_of_table))
+integrations.when_there_are_tables(scatter_by_methods)

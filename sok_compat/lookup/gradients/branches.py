@@ -8,7 +8,6 @@ Most of these rows do not exist, and optimizers would update the others.
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +18,13 @@ from sok_compat.lookup.gradients.recomputed import read_no_tables_to_recompute
 from sok_compat.runtime import integrations
 from sok_compat.runtime.graphs import is_function, outside
 from sok_compat.runtime.tf_versions import control_flow_ops, members
+from sok_compat.tables.resource_handles import table_of_rows
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
-_TABLE = "_sok_compat_table_of_rows"  # an attribute of handles: a weak reference to the table
-
-
-def note_lookup(table: Table) -> None:
+def prepare_for_gradients() -> None:
     """Every lookup calls it. It prepares for gradients: of recomputed layers and, in a function or
     branch, of branches without a lookup."""
     if tf.executing_eagerly():
@@ -35,7 +32,6 @@ def note_lookup(table: Table) -> None:
     read_no_tables_to_recompute()
     graph = tf.compat.v1.get_default_graph()
     if is_function(graph) or members.control_flow_context(graph) is not None:
-        setattr(table.handle, _TABLE, weakref.ref(table))
         make_no_zeros_of_tables()
 
 
@@ -80,8 +76,8 @@ def _with_empty_slices_of_switches(zeros_like: Callable[..., Any]) -> Callable[.
 
 def _table_of(handle: tf.Tensor) -> Table | None:
     """Returns the table of a handle, or of the handle it was captured or switched from; or None."""
-    tables = (getattr(each, _TABLE)() for each in outside(handle) if hasattr(each, _TABLE))
-    return next(tables, None)
+    tables = map(table_of_rows, outside(handle))
+    return next((table for table in tables if table is not None), None)
 
 
 def _no_rows(table: Table, handle: tf.Tensor) -> tf.IndexedSlices:

@@ -8,18 +8,12 @@ not, and asks no method of the variable.
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-import tensorflow as tf
+from typing import Any
 
 from sok_compat.runtime import integrations
+from sok_compat.tables.resource_handles import table_of_rows
 
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
-
-_TABLE = "_sok_compat_table_of_rows"  # an attribute of the handle of a table's rows
 _PREFIX = "resource_scatter_"
 
 
@@ -27,11 +21,6 @@ def scatter_by_methods() -> None:
     """Makes these functions call `Table.scatter` from now on."""
     for name in ("tf.scatter_update", "tf.scatter_nd_update"):
         integrations.apply(f"{name} and its like, their ops", _ScattersOfTables)
-
-
-def note_table_of_rows(handle: tf.Tensor, table: Table) -> None:
-    """Marks the handle of a table's rows, for these functions."""
-    setattr(handle, _TABLE, weakref.ref(table))
 
 
 class _ScattersOfTables:
@@ -48,13 +37,10 @@ class _ScattersOfTables:
 def _by_method(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(function)
     def scatter(handle, indices, updates, *args, name=None, **kwargs):
-        table = getattr(handle, _TABLE, lambda: None)()
+        table = table_of_rows(handle)
         if table is None:
             return function(handle, indices, updates, *args, name=name, **kwargs)
         return table.scatter(update, indices, updates, name)
 
     update = name.removeprefix(_PREFIX)
     return scatter
-
-
-integrations.when_there_are_tables(scatter_by_methods)
