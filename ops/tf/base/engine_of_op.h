@@ -46,15 +46,4 @@ class OpCall : public Call {
 
 }  // namespace sok
 
-/// Registers `Kernel` for `definition`: Name("...") with HostMemory for everything that stays on
-/// the host when the op is on a GPU.
-#if SOK_HAS_CUDA
-#define SOK_REGISTER_KERNEL(definition, Kernel)                                 \
-  REGISTER_KERNEL_BUILDER(definition.Device(::tensorflow::DEVICE_CPU), Kernel); \
-  REGISTER_KERNEL_BUILDER(definition.Device(::tensorflow::DEVICE_GPU), Kernel)
-#else
-#define SOK_REGISTER_KERNEL(definition, Kernel) \
-  REGISTER_KERNEL_BUILDER(definition.Device(::tensorflow::DEVICE_CPU), Kernel)
-#endif
-
 #endif  // SOK_OPS_TF_BASE_ENGINE_OF_OP_H_

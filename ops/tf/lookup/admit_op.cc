@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/tables/absent_rows.h"
@@ -79,7 +80,9 @@ class AdmitKeysOp : public tf::OpKernel {
   std::vector<bool> rows_are_given_;
 };
 
-SOK_REGISTER_KERNEL(Name("SokAdmitKeys").HostMemory("tables").HostMemory("step"), AdmitKeysOp);
+const RegisteredKernel kAdmitKernels[] = {
+    {"SokAdmitKeys", Make<AdmitKeysOp>, {"tables", "step"}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "ops/engine/bags.h"
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
 #include "tensorflow/core/platform/fingerprint.h"
@@ -135,7 +136,9 @@ class ColumnKeysOp : public tf::OpKernel {
   std::vector<int64_t> nums_buckets_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokColumnKeys").Device(tf::DEVICE_CPU), ColumnKeysOp);
+const RegisteredKernel kColumnKeysKernels[] = {
+    {"SokColumnKeys", Make<ColumnKeysOp>, {}, RegisteredKernel::Devices::kCpu},
+};
 
 }  // namespace
 }  // namespace sok

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/exchange/payload/sharded_request.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/lookup/bags_input.h"
 #include "ops/tf/lookup/exchanged_rows.h"
@@ -349,37 +350,19 @@ class ExchangeValuesOp : public ExchangeOp {
 };
 
 // On a GPU: keys are sent from the host.
-SOK_REGISTER_KERNEL(Name("SokExchangeKeys")
-                        .HostMemory("tables")
-                        .HostMemory("keys")
-                        .HostMemory("inverse")
-                        .HostMemory("row_splits")
-                        .HostMemory("weights")
-                        .HostMemory("collective")
-                        .HostMemory("requested_keys")
-                        .HostMemory("requested_places")
-                        .HostMemory("requested_splits")
-                        .HostMemory("requested_weights")
-                        .HostMemory("requested_counts")
-                        .HostMemory("replies")
-                        .HostMemory("reply_splits")
-                        .HostMemory("reply_weights")
-                        .HostMemory("reply_counts")
-                        .HostMemory("factors"),
-                    ExchangeKeysOp);
-SOK_REGISTER_KERNEL(Name("SokExchangeRows")
-                        .HostMemory("rows")
-                        .HostMemory("tables")
-                        .HostMemory("requested_counts")
-                        .HostMemory("reply_counts")
-                        .HostMemory("replies")
-                        .HostMemory("collective"),
-                    ExchangeRowsOp);
-SOK_REGISTER_KERNEL(Name("SokExchangeValues")
-                        .HostMemory("requested_counts")
-                        .HostMemory("reply_counts")
-                        .HostMemory("collective"),
-                    ExchangeValuesOp);
+const RegisteredKernel kExchangeKernels[] = {
+    {"SokExchangeKeys",
+     Make<ExchangeKeysOp>,
+     {"tables", "keys", "inverse", "row_splits", "weights", "collective", "requested_keys",
+      "requested_places", "requested_splits", "requested_weights", "requested_counts", "replies",
+      "reply_splits", "reply_weights", "reply_counts", "factors"}},
+    {"SokExchangeRows",
+     Make<ExchangeRowsOp>,
+     {"rows", "tables", "requested_counts", "reply_counts", "replies", "collective"}},
+    {"SokExchangeValues",
+     Make<ExchangeValuesOp>,
+     {"requested_counts", "reply_counts", "collective"}},
+};
 
 }  // namespace
 }  // namespace sok

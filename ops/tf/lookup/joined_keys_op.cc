@@ -6,6 +6,7 @@
 
 #include "ops/tf/base/engine_of_op.h"
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/ranks/collective_handle.h"
@@ -88,9 +89,9 @@ class JoinedKeysOp : public tf::OpKernel {
 };
 
 // On a GPU: to report an id, the op must read it on the host.
-SOK_REGISTER_KERNEL(
-    Name("SokJoinedKeys").HostMemory("ids").HostMemory("collectives").HostMemory("keys"),
-    JoinedKeysOp);
+const RegisteredKernel kJoinedKeysKernels[] = {
+    {"SokJoinedKeys", Make<JoinedKeysOp>, {"ids", "collectives", "keys"}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -8,6 +8,7 @@
 #include "ops/tf/base/engine_of_op.h"
 #include "ops/tf/base/group.h"
 #include "ops/tf/base/holding_tensor.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
@@ -327,10 +328,12 @@ class InsertRowsOp : public tf::OpKernel {
   }
 };
 
-SOK_REGISTER_KERNEL(Name("SokDistinctKeys"), DistinctKeysOp);
-SOK_REGISTER_KERNEL(Name("SokFindRows").HostMemory("tables").HostMemory("collectives"), FindRowsOp);
-SOK_REGISTER_KERNEL(Name("SokInsertAbsent").HostMemory("tables"), InsertAbsentOp);
-SOK_REGISTER_KERNEL(Name("SokInsertRows").HostMemory("table"), InsertRowsOp);
+const RegisteredKernel kKeyKernels[] = {
+    {"SokDistinctKeys", Make<DistinctKeysOp>, {}},
+    {"SokFindRows", Make<FindRowsOp>, {"tables", "collectives"}},
+    {"SokInsertAbsent", Make<InsertAbsentOp>, {"tables"}},
+    {"SokInsertRows", Make<InsertRowsOp>, {"table"}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -7,6 +7,7 @@
 #include "ops/base/counter_random.h"
 #include "ops/base/hash.h"
 #include "ops/tf/base/holding_tensor.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/tables/table_resource.h"
@@ -123,9 +124,11 @@ class KeepRowsOp : public tf::OpKernel {
   }
 };
 
-SOK_REGISTER_KERNEL(Name("SokMakeRoom").HostMemory("table"), MakeRoomOp);
-SOK_REGISTER_KERNEL(Name("SokDrawKeys").HostMemory("table").HostMemory("is_drawn"), DrawKeysOp);
-SOK_REGISTER_KERNEL(Name("SokKeepRows"), KeepRowsOp);
+const RegisteredKernel kLimitedKeysKernels[] = {
+    {"SokMakeRoom", Make<MakeRoomOp>, {"table"}},
+    {"SokDrawKeys", Make<DrawKeysOp>, {"table", "is_drawn"}},
+    {"SokKeepRows", Make<KeepRowsOp>, {}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/lookup/row_gradients.h"
 #include "ops/tf/lookup/rule_input.h"
@@ -150,12 +151,9 @@ class ApplyRuleOp : public tf::OpKernel {
   int num_states_ = 0;
 };
 
-SOK_REGISTER_KERNEL(Name("SokApplyRule")
-                        .HostMemory("rows")
-                        .HostMemory("states")
-                        .HostMemory("tables")
-                        .HostMemory("hyperparameters"),
-                    ApplyRuleOp);
+const RegisteredKernel kOptimizerKernels[] = {
+    {"SokApplyRule", Make<ApplyRuleOp>, {"rows", "states", "tables", "hyperparameters"}},
+};
 
 }  // namespace
 }  // namespace sok

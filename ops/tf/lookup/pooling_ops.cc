@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
@@ -227,9 +228,11 @@ class MergeGradientsOp : public tf::OpKernel {
   std::optional<CombinersOfItems> combiners_;
 };
 
-SOK_REGISTER_KERNEL(Name("SokPoolRows").HostMemory("rows").HostMemory("tables"), PoolRowsOp);
-SOK_REGISTER_KERNEL(Name("SokPoolReceivedRows"), PoolReceivedRowsOp);
-SOK_REGISTER_KERNEL(Name("SokMergeGradients"), MergeGradientsOp);
+const RegisteredKernel kPoolingKernels[] = {
+    {"SokPoolRows", Make<PoolRowsOp>, {"rows", "tables"}},
+    {"SokPoolReceivedRows", Make<PoolReceivedRowsOp>, {}},
+    {"SokMergeGradients", Make<MergeGradientsOp>, {}},
+};
 
 }  // namespace
 }  // namespace sok

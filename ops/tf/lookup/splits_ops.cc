@@ -8,6 +8,7 @@
 #include "ops/engine/bags.h"
 #include "ops/tf/base/engine_of_op.h"
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
 
@@ -314,17 +315,13 @@ class CheckedWeightsOp : public tf::OpKernel {
 
 // On a GPU: indices come from the host, like everything read from files; only the number of values
 // matters, wherever they are.
-SOK_REGISTER_KERNEL(
-    Name("SokRowSplits").HostMemory("indices").HostMemory("dense_shape").HostMemory("row_splits"),
-    RowSplitsOp);
-SOK_REGISTER_KERNEL(Name("SokCheckedSplits").HostMemory("row_splits").HostMemory("checked_splits"),
-                    CheckedSplitsOp);
-SOK_REGISTER_KERNEL(Name("SokCheckedWeights")
-                        .HostMemory("places")
-                        .HostMemory("shapes")
-                        .HostMemory("places_of_ids")
-                        .HostMemory("shapes_of_ids"),
-                    CheckedWeightsOp);
+const RegisteredKernel kSplitsKernels[] = {
+    {"SokRowSplits", Make<RowSplitsOp>, {"indices", "dense_shape", "row_splits"}},
+    {"SokCheckedSplits", Make<CheckedSplitsOp>, {"row_splits", "checked_splits"}},
+    {"SokCheckedWeights",
+     Make<CheckedWeightsOp>,
+     {"places", "shapes", "places_of_ids", "shapes_of_ids"}},
+};
 
 }  // namespace
 }  // namespace sok

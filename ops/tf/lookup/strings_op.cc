@@ -5,6 +5,7 @@
 
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 
 namespace sok {
@@ -51,7 +52,9 @@ class StringsOp : public tf::OpKernel {
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokStrings").Device(tf::DEVICE_CPU), StringsOp);
+const RegisteredKernel kStringsKernels[] = {
+    {"SokStrings", Make<StringsOp>, {}, RegisteredKernel::Devices::kCpu},
+};
 
 }  // namespace
 }  // namespace sok

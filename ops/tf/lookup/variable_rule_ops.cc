@@ -10,6 +10,7 @@
 
 #include "ops/cpu/rows/apply_rule.h"
 #include "ops/tf/base/border.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/lookup/rule_input.h"
 #include "ops/tf/tables/plane_variable.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -182,10 +183,10 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
   int num_states_ = 0;
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokApplyRuleToVariable").Device(tf::DEVICE_CPU),
-                        ApplyRuleToVariableOp);
-REGISTER_KERNEL_BUILDER(Name("SokApplyRuleToRefVariable").Device(tf::DEVICE_CPU),
-                        ApplyRuleToVariableOp);
+const RegisteredKernel kVariableRuleKernels[] = {
+    {"SokApplyRuleToVariable", Make<ApplyRuleToVariableOp>, {}, RegisteredKernel::Devices::kCpu},
+    {"SokApplyRuleToRefVariable", Make<ApplyRuleToVariableOp>, {}, RegisteredKernel::Devices::kCpu},
+};
 
 }  // namespace
 }  // namespace sok

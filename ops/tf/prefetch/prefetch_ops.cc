@@ -9,6 +9,7 @@
 
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/shared_variant.h"
 #include "ops/tf/prefetch/prefetched_batches.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -267,16 +268,16 @@ class PrefetchTakeOp : public WaitingOp {
 };
 
 // Prefetched batches are in the host's memory.
-SOK_REGISTER_KERNEL(Name("SokPrefetchStart"), PrefetchStartOp);
-SOK_REGISTER_KERNEL(Name("SokPrefetchClose"), PrefetchCloseOp);
-SOK_REGISTER_KERNEL(Name("SokPrefetchBegin"), PrefetchBeginOp);
-SOK_REGISTER_KERNEL(Name("SokPrefetchPut").HostMemory("tensors"), PrefetchPutOp);
-SOK_REGISTER_KERNEL(Name("SokPrefetchAll").HostMemory("num_slots"), PrefetchAllOp);
-SOK_REGISTER_KERNEL(Name("SokPrefetchFail").HostMemory("code").HostMemory("message"),
-                    PrefetchFailOp);
-SOK_REGISTER_KERNEL(Name("SokPrefetchNext").HostMemory("batch"), PrefetchNextOp);
-SOK_REGISTER_KERNEL(Name("SokPrefetchTake").HostMemory("batch").HostMemory("tensors"),
-                    PrefetchTakeOp);
+const RegisteredKernel kPrefetchKernels[] = {
+    {"SokPrefetchStart", Make<PrefetchStartOp>, {}},
+    {"SokPrefetchClose", Make<PrefetchCloseOp>, {}},
+    {"SokPrefetchBegin", Make<PrefetchBeginOp>, {}},
+    {"SokPrefetchPut", Make<PrefetchPutOp>, {"tensors"}},
+    {"SokPrefetchAll", Make<PrefetchAllOp>, {"num_slots"}},
+    {"SokPrefetchFail", Make<PrefetchFailOp>, {"code", "message"}},
+    {"SokPrefetchNext", Make<PrefetchNextOp>, {"batch"}},
+    {"SokPrefetchTake", Make<PrefetchTakeOp>, {"batch", "tensors"}},
+};
 
 }  // namespace
 }  // namespace sok

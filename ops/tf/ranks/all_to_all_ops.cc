@@ -10,6 +10,7 @@
 
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/ranks/exchange_service.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -98,12 +99,10 @@ class TakePartOp : public tf::OpKernel {
   }
 };
 
-SOK_REGISTER_KERNEL(
-    Name("SokNextPart").HostMemory("go_on").HostMemory("data").HostMemory("send_bytes"),
-    NextPartOp);
-SOK_REGISTER_KERNEL(
-    Name("SokTakePart").HostMemory("data").HostMemory("received_bytes").HostMemory("go_on"),
-    TakePartOp);
+const RegisteredKernel kAllToAllKernels[] = {
+    {"SokNextPart", Make<NextPartOp>, {"go_on", "data", "send_bytes"}},
+    {"SokTakePart", Make<TakePartOp>, {"data", "received_bytes", "go_on"}},
+};
 
 }  // namespace
 }  // namespace sok

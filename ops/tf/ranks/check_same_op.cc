@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/tf/base/border.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/ranks/exchange_op.h"
 #include "ops/tf/ranks/exchange_service.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -44,13 +45,9 @@ class CheckSameOp : public ExchangeOp {
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokCheckSame").Device(tf::DEVICE_CPU), CheckSameOp);
-REGISTER_KERNEL_BUILDER(Name("SokCheckSame")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("signature")
-                            .HostMemory("collective")
-                            .HostMemory("status"),
-                        CheckSameOp);
+const RegisteredKernel kCheckSameKernels[] = {
+    {"SokCheckSame", Make<CheckSameOp>, {"signature", "collective", "status"}},
+};
 
 }  // namespace
 }  // namespace sok

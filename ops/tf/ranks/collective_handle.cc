@@ -7,6 +7,7 @@
 
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/shared_variant.h"
 #include "ops/tf/steps/session_steps.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -118,10 +119,10 @@ class BeginCollectiveOp : public tf::OpKernel {
   const int64_t graph_;
 };
 
-SOK_REGISTER_KERNEL(Name("SokBeginCollective").HostMemory("collective"), BeginCollectiveOp);
-SOK_REGISTER_KERNEL(
-    Name("SokBeginPrefetchedCollective").HostMemory("start").HostMemory("collective"),
-    BeginCollectiveOp);
+const RegisteredKernel kCollectiveHandleKernels[] = {
+    {"SokBeginCollective", Make<BeginCollectiveOp>, {"collective"}},
+    {"SokBeginPrefetchedCollective", Make<BeginCollectiveOp>, {"start", "collective"}},
+};
 
 }  // namespace
 

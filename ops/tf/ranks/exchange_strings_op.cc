@@ -4,6 +4,7 @@
 
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/ranks/exchange_op.h"
 #include "ops/tf/ranks/exchange_service.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -67,9 +68,9 @@ class ExchangeStringsOp : public ExchangeOp {
   const bool ends_session_;
 };
 
-SOK_REGISTER_KERNEL(
-    Name("SokExchangeStrings").HostMemory("sent").HostMemory("collective").HostMemory("received"),
-    ExchangeStringsOp);
+const RegisteredKernel kExchangeStringsKernels[] = {
+    {"SokExchangeStrings", Make<ExchangeStringsOp>, {"sent", "collective", "received"}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/tables/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -167,27 +168,12 @@ class EvictKeysOp : public tf::OpKernel {
   const float l2_threshold_;
 };
 
-SOK_REGISTER_KERNEL(Name("SokKeyHistory")
-                        .HostMemory("table")
-                        .HostMemory("keys")
-                        .HostMemory("counts")
-                        .HostMemory("steps"),
-                    KeyHistoryOp);
-SOK_REGISTER_KERNEL(Name("SokExportWaitingKeys")
-                        .HostMemory("table")
-                        .HostMemory("keys")
-                        .HostMemory("counts")
-                        .HostMemory("steps"),
-                    ExportWaitingKeysOp);
-SOK_REGISTER_KERNEL(Name("SokImportHistory")
-                        .HostMemory("table")
-                        .HostMemory("keys")
-                        .HostMemory("counts")
-                        .HostMemory("steps"),
-                    ImportHistoryOp);
-SOK_REGISTER_KERNEL(
-    Name("SokEvictKeys").HostMemory("table").HostMemory("step").HostMemory("num_evicted"),
-    EvictKeysOp);
+const RegisteredKernel kHistoryKernels[] = {
+    {"SokKeyHistory", Make<KeyHistoryOp>, {"table", "keys", "counts", "steps"}},
+    {"SokExportWaitingKeys", Make<ExportWaitingKeysOp>, {"table", "keys", "counts", "steps"}},
+    {"SokImportHistory", Make<ImportHistoryOp>, {"table", "keys", "counts", "steps"}},
+    {"SokEvictKeys", Make<EvictKeysOp>, {"table", "step", "num_evicted"}},
+};
 
 }  // namespace
 }  // namespace sok

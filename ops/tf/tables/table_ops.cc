@@ -6,6 +6,7 @@
 
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/holding_tensor.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/tables/table_attributes.h"
 #include "ops/tf/tables/table_resource.h"
@@ -371,24 +372,19 @@ class ReadRowsOp : public tf::OpKernel {
   }
 };
 
-SOK_REGISTER_KERNEL(Name("SokTableHandle").HostMemory("table"),
-                    tf::ResourceHandleOp<TableResource>);
-SOK_REGISTER_KERNEL(
-    Name("SokTableInitialize").HostMemory("table").HostMemory("rows").HostMemory("seed"),
-    TableInitializeOp);
-SOK_REGISTER_KERNEL(Name("SokTableAttachSlot").HostMemory("table").HostMemory("slot"),
-                    TableAttachSlotOp);
-SOK_REGISTER_KERNEL(Name("SokTableDetachSlot").HostMemory("table").HostMemory("slot"),
-                    TableDetachSlotOp);
-SOK_REGISTER_KERNEL(Name("SokTableSize").HostMemory("table").HostMemory("num_keys"), TableSizeOp);
-SOK_REGISTER_KERNEL(Name("SokCheckRowsFound").HostMemory("table").HostMemory("are_known"),
-                    CheckRowsFoundOp);
-SOK_REGISTER_KERNEL(Name("SokTableStatistics").HostMemory("table").HostMemory("statistics"),
-                    TableStatisticsOp);
-SOK_REGISTER_KERNEL(Name("SokTablePreset").HostMemory("table"), TablePresetOp);
-SOK_REGISTER_KERNEL(Name("SokReadFirstRows").HostMemory("table"), ReadFirstRowsOp);
-SOK_REGISTER_KERNEL(Name("SokAssignFirstRows").HostMemory("table"), AssignFirstRowsOp);
-SOK_REGISTER_KERNEL(Name("SokReadRows").HostMemory("rows").HostMemory("table"), ReadRowsOp);
+const RegisteredKernel kTableKernels[] = {
+    {"SokTableHandle", Make<tf::ResourceHandleOp<TableResource>>, {"table"}},
+    {"SokTableInitialize", Make<TableInitializeOp>, {"table", "rows", "seed"}},
+    {"SokTableAttachSlot", Make<TableAttachSlotOp>, {"table", "slot"}},
+    {"SokTableDetachSlot", Make<TableDetachSlotOp>, {"table", "slot"}},
+    {"SokTableSize", Make<TableSizeOp>, {"table", "num_keys"}},
+    {"SokCheckRowsFound", Make<CheckRowsFoundOp>, {"table", "are_known"}},
+    {"SokTableStatistics", Make<TableStatisticsOp>, {"table", "statistics"}},
+    {"SokTablePreset", Make<TablePresetOp>, {"table"}},
+    {"SokReadFirstRows", Make<ReadFirstRowsOp>, {"table"}},
+    {"SokAssignFirstRows", Make<AssignFirstRowsOp>, {"table"}},
+    {"SokReadRows", Make<ReadRowsOp>, {"rows", "table"}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
@@ -38,10 +39,7 @@ REGISTER_OP("SokRowsInUse")
 REGISTER_OP("SokLoadTable")
     .Input("table: resource")
     .Input("keys: int64")
-    .Input("values: float")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0")
-    .Attr("Tkey: {int64, uint32, int32} = DT_INT64")
+    .Input("values: float") SOK_COLLECTIVES.Attr("Tkey: {int64, uint32, int32} = DT_INT64")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
@@ -138,16 +136,11 @@ class LoadTableOp : public WholeTableOp {
   const KeysOf keys_;
 };
 
-SOK_REGISTER_KERNEL(
-    Name("SokExportTable").HostMemory("table").HostMemory("keys").HostMemory("rows"),
-    ExportTableOp);
-SOK_REGISTER_KERNEL(Name("SokRowsInUse").HostMemory("table"), RowsInUseOp);
-SOK_REGISTER_KERNEL(Name("SokLoadTable")
-                        .HostMemory("table")
-                        .HostMemory("keys")
-                        .HostMemory("values")
-                        .HostMemory("collectives"),
-                    LoadTableOp);
+const RegisteredKernel kContentsKernels[] = {
+    {"SokExportTable", Make<ExportTableOp>, {"table", "keys", "rows"}},
+    {"SokRowsInUse", Make<RowsInUseOp>, {"table"}},
+    {"SokLoadTable", Make<LoadTableOp>, {"table", "keys", "values", "collectives"}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -10,6 +10,7 @@
 
 #include "ops/formats/dumps/dump_writer.h"
 #include "ops/formats/files/checkpoint_progress.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/shared_variant.h"
 #include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
@@ -38,9 +39,7 @@ REGISTER_OP("SokBeginDump")
 REGISTER_OP("SokDumpTable")
     .Input("table: resource")
     .Input("dump: variant")
-    .Input("folder: string")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0") SOK_DUMP_ATTRIBUTES.SetIsStateful()
+    .Input("folder: string") SOK_COLLECTIVES.SetIsStateful() SOK_DUMP_ATTRIBUTES
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Writes the keys, and rows and slots in the same order, to files in the folder, which are "
@@ -48,10 +47,7 @@ REGISTER_OP("SokDumpTable")
         "`collectives`: one if other ranks take part, else empty.");
 
 REGISTER_OP("SokCommitDump")
-    .Input("dump: variant")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0")
-    .SetIsStateful()
+    .Input("dump: variant") SOK_COLLECTIVES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc("Replaces earlier dumps of the tables atomically once all bytes are on the disk.");
 
@@ -191,15 +187,11 @@ class CommitDumpOp : public CommunicatingOp {
   }
 };
 
-SOK_REGISTER_KERNEL(Name("SokBeginDump").HostMemory("steps").HostMemory("dump"), BeginDumpOp);
-SOK_REGISTER_KERNEL(Name("SokDumpTable")
-                        .HostMemory("table")
-                        .HostMemory("dump")
-                        .HostMemory("folder")
-                        .HostMemory("collectives"),
-                    DumpTableOp);
-SOK_REGISTER_KERNEL(Name("SokCommitDump").HostMemory("dump").HostMemory("collectives"),
-                    CommitDumpOp);
+const RegisteredKernel kDumpKernels[] = {
+    {"SokBeginDump", Make<BeginDumpOp>, {"steps", "dump"}},
+    {"SokDumpTable", Make<DumpTableOp>, {"table", "dump", "folder", "collectives"}},
+    {"SokCommitDump", Make<CommitDumpOp>, {"dump", "collectives"}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/formats/dumps/dump_source.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
 #include "ops/tf/checkpoint/dump/restored_dump.h"
@@ -21,9 +22,7 @@ namespace tf = tensorflow;
 
 REGISTER_OP("SokRestoreTable")
     .Input("table: resource")
-    .Input("folder: string")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0") SOK_DUMP_ATTRIBUTES.SetIsStateful()
+    .Input("folder: string") SOK_COLLECTIVES.SetIsStateful() SOK_DUMP_ATTRIBUTES
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Makes the table hold exactly the contents of the files, on all ranks or on none; slots "
@@ -33,9 +32,7 @@ REGISTER_OP("SokRestoreTable")
 REGISTER_OP("SokCheckDump")
     .Input("table: resource")
     .Input("folder: string")
-    .Input("reads: bool")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0") SOK_DUMP_ATTRIBUTES.SetIsStateful()
+    .Input("reads: bool") SOK_COLLECTIVES.SetIsStateful() SOK_DUMP_ATTRIBUTES
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Fails on all ranks if SokRestoreTable would fail on any, and changes nothing. Unless it "
@@ -205,15 +202,10 @@ class CheckDumpOp : public DumpReadingOp {
   }
 };
 
-SOK_REGISTER_KERNEL(
-    Name("SokRestoreTable").HostMemory("table").HostMemory("folder").HostMemory("collectives"),
-    RestoreTableOp);
-SOK_REGISTER_KERNEL(Name("SokCheckDump")
-                        .HostMemory("table")
-                        .HostMemory("folder")
-                        .HostMemory("reads")
-                        .HostMemory("collectives"),
-                    CheckDumpOp);
+const RegisteredKernel kRestoreDumpKernels[] = {
+    {"SokRestoreTable", Make<RestoreTableOp>, {"table", "folder", "collectives"}},
+    {"SokCheckDump", Make<CheckDumpOp>, {"table", "folder", "reads", "collectives"}},
+};
 
 }  // namespace
 }  // namespace sok

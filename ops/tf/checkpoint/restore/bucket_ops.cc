@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/restore/buckets_op.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
@@ -19,10 +20,7 @@ using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokRestoreBuckets")
     .Input("table: resource")
-    .Input("prefix: string")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0")
-    .Attr("heads: list(string) >= 1")
+    .Input("prefix: string") SOK_COLLECTIVES.Attr("heads: list(string) >= 1")
     .Attr("tails: list(string) >= 1")
     .Attr("slot_names: list(string) >= 0")
     .Attr("slot_is_required: list(bool) >= 0")
@@ -204,12 +202,10 @@ class ReadSavedTensorOp : public tf::OpKernel {
 };
 
 // On a GPU: checkpoints are on the host.
-SOK_REGISTER_KERNEL(
-    Name("SokRestoreBuckets").HostMemory("table").HostMemory("prefix").HostMemory("collectives"),
-    RestoreBucketsOp);
-SOK_REGISTER_KERNEL(
-    Name("SokReadSavedTensor").HostMemory("prefix").HostMemory("is_there").HostMemory("value"),
-    ReadSavedTensorOp);
+const RegisteredKernel kBucketKernels[] = {
+    {"SokRestoreBuckets", Make<RestoreBucketsOp>, {"table", "prefix", "collectives"}},
+    {"SokReadSavedTensor", Make<ReadSavedTensorOp>, {"prefix", "is_there", "value"}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/shared_variant.h"
 #include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/restore/buckets_op.h"
@@ -36,10 +37,7 @@ REGISTER_OP("SokHoldsKeys")
 REGISTER_OP("SokCheckRows")
     .Input("table: resource")
     .Input("prefix: string")
-    .Input("reads: bool")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0")
-    .Attr("table_name: string")
+    .Input("reads: bool") SOK_COLLECTIVES.Attr("table_name: string")
     .Attr("titles: list(string) >= 1")
     .Attr("slot_names: list(string) >= 0")
     .Attr("widths: list(int) >= 0")
@@ -53,10 +51,7 @@ REGISTER_OP("SokCheckRows")
 REGISTER_OP("SokCheckBuckets")
     .Input("table: resource")
     .Input("prefix: string")
-    .Input("reads: bool")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0")
-    .Attr("heads: list(string) >= 1")
+    .Input("reads: bool") SOK_COLLECTIVES.Attr("heads: list(string) >= 1")
     .Attr("tails: list(string) >= 1")
     .Attr("slot_names: list(string) >= 0")
     .Attr("slot_is_required: list(bool) >= 0")
@@ -72,10 +67,7 @@ REGISTER_OP("SokCheckBuckets")
 
 REGISTER_OP("SokCheckTensors")
     .Input("prefix: string")
-    .Input("reads: bool")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0")
-    .Attr("names: list(string) >= 0")
+    .Input("reads: bool") SOK_COLLECTIVES.Attr("names: list(string) >= 0")
     .Attr("slices: list(string) >= 0")
     .Attr("dtypes: list(type) >= 0")
     .Attr("shapes: list(shape) >= 0")
@@ -307,25 +299,13 @@ class ReleaseBarrierOp : public tf::OpKernel {
 };
 
 // On a GPU: checkpoints are on the host.
-SOK_REGISTER_KERNEL(
-    Name("SokHoldsKeys").HostMemory("tables").HostMemory("collectives").HostMemory("holds_keys"),
-    HoldsKeysOp);
-SOK_REGISTER_KERNEL(Name("SokCheckRows")
-                        .HostMemory("table")
-                        .HostMemory("prefix")
-                        .HostMemory("reads")
-                        .HostMemory("collectives"),
-                    CheckRowsOp);
-SOK_REGISTER_KERNEL(Name("SokCheckBuckets")
-                        .HostMemory("table")
-                        .HostMemory("prefix")
-                        .HostMemory("reads")
-                        .HostMemory("collectives"),
-                    CheckBucketsOp);
-SOK_REGISTER_KERNEL(
-    Name("SokCheckTensors").HostMemory("prefix").HostMemory("reads").HostMemory("collectives"),
-    CheckTensorsOp);
-SOK_REGISTER_KERNEL(Name("SokReleaseCheckpointBarrier").HostMemory("steps"), ReleaseBarrierOp);
+const RegisteredKernel kCheckKernels[] = {
+    {"SokHoldsKeys", Make<HoldsKeysOp>, {"tables", "collectives", "holds_keys"}},
+    {"SokCheckRows", Make<CheckRowsOp>, {"table", "prefix", "reads", "collectives"}},
+    {"SokCheckBuckets", Make<CheckBucketsOp>, {"table", "prefix", "reads", "collectives"}},
+    {"SokCheckTensors", Make<CheckTensorsOp>, {"prefix", "reads", "collectives"}},
+    {"SokReleaseCheckpointBarrier", Make<ReleaseBarrierOp>, {"steps"}},
+};
 
 }  // namespace
 }  // namespace sok

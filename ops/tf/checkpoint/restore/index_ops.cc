@@ -8,6 +8,7 @@
 #include "ops/formats/bundle/series.h"
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/tf_file_system.h"
 
@@ -71,13 +72,10 @@ class ChainOfOp : public tf::OpKernel {
   }
 };
 
-SOK_REGISTER_KERNEL(Name("SokListTensors")
-                        .HostMemory("prefix")
-                        .HostMemory("names")
-                        .HostMemory("dtypes")
-                        .HostMemory("shapes"),
-                    ListTensorsOp);
-SOK_REGISTER_KERNEL(Name("SokChainOf").HostMemory("prefix").HostMemory("prefixes"), ChainOfOp);
+const RegisteredKernel kIndexKernels[] = {
+    {"SokListTensors", Make<ListTensorsOp>, {"prefix", "names", "dtypes", "shapes"}},
+    {"SokChainOf", Make<ChainOfOp>, {"prefix", "prefixes"}},
+};
 
 }  // namespace
 }  // namespace sok

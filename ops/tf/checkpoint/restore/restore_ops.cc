@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
 #include "ops/tf/checkpoint/restore/rows_op.h"
@@ -173,13 +174,11 @@ class RestoreRowsOp : public RowsOp {
 };
 
 // On a GPU: checkpoints are on the host.
-SOK_REGISTER_KERNEL(Name("SokRestoreRows")
-                        .HostMemory("table")
-                        .HostMemory("prefix")
-                        .HostMemory("collectives")
-                        .HostMemory("row_ids")
-                        .HostMemory("of_variables"),
-                    RestoreRowsOp);
+const RegisteredKernel kRestoreKernels[] = {
+    {"SokRestoreRows",
+     Make<RestoreRowsOp>,
+     {"table", "prefix", "collectives", "row_ids", "of_variables"}},
+};
 
 }  // namespace
 }  // namespace sok

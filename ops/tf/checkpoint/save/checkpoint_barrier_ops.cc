@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/base/shared_variant.h"
 #include "ops/tf/ranks/checkpoint_barrier.h"
 #include "ops/tf/ranks/whole_table_op.h"
@@ -47,8 +48,9 @@ class HoldBarrierOp : public CommunicatingOp {
   const float most_seconds_;
 };
 
-SOK_REGISTER_KERNEL(Name("SokHoldCheckpointBarrier").HostMemory("collectives").HostMemory("steps"),
-                    HoldBarrierOp);
+const RegisteredKernel kCheckpointBarrierKernels[] = {
+    {"SokHoldCheckpointBarrier", Make<HoldBarrierOp>, {"collectives", "steps"}},
+};
 
 }  // namespace
 }  // namespace sok

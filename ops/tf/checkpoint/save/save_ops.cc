@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/formats/files/save_id.h"
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/checkpoint/save/checkpoint_transaction.h"
 #include "ops/tf/ranks/whole_table_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -41,10 +42,7 @@ REGISTER_OP("SokBeginCheckpoint")
         "ranks use rank 0's. `steps` is the output of SokHoldCheckpointBarrier.");
 
 REGISTER_OP("SokCommitCheckpoint")
-    .Input("checkpoint: variant")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0")
-    .SetIsStateful()
+    .Input("checkpoint: variant") SOK_COLLECTIVES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Turns the parts of all ranks into a checkpoint atomically, replacing an earlier one of "
@@ -204,17 +202,13 @@ class SavedBaseOp : public tf::OpKernel {
 };
 
 // On a GPU: checkpoints are on the host.
-SOK_REGISTER_KERNEL(Name("SokBeginCheckpoint")
-                        .HostMemory("prefix")
-                        .HostMemory("tensors")
-                        .HostMemory("collectives")
-                        .HostMemory("base")
-                        .HostMemory("steps")
-                        .HostMemory("checkpoint"),
-                    BeginCheckpointOp);
-SOK_REGISTER_KERNEL(Name("SokCommitCheckpoint").HostMemory("checkpoint").HostMemory("collectives"),
-                    CommitCheckpointOp);
-SOK_REGISTER_KERNEL(Name("SokSavedBase").HostMemory("table").HostMemory("id"), SavedBaseOp);
+const RegisteredKernel kSaveKernels[] = {
+    {"SokBeginCheckpoint",
+     Make<BeginCheckpointOp>,
+     {"prefix", "tensors", "collectives", "base", "steps", "checkpoint"}},
+    {"SokCommitCheckpoint", Make<CommitCheckpointOp>, {"checkpoint", "collectives"}},
+    {"SokSavedBase", Make<SavedBaseOp>, {"table", "id"}},
+};
 
 }  // namespace
 }  // namespace sok

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/tf/base/kernels.h"
 #include "ops/tf/checkpoint/layout/saved_table.h"
 #include "ops/tf/checkpoint/save/checkpoint_transaction.h"
 #include "ops/tf/ranks/gathered_parts.h"
@@ -19,10 +20,7 @@ namespace tf = tensorflow;
 REGISTER_OP("SokSaveTable")
     .Input("table: resource")
     .Input("checkpoint: variant")
-    .Input("variables: num_variables * resource")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_variables: int >= 0")
-    .Attr("num_collectives: int >= 0")
+    .Input("variables: num_variables * resource") SOK_COLLECTIVES.Attr("num_variables: int >= 0")
     .Attr("table_name: string")
     .Attr("titles: list(string) >= 1")
     .Attr("slot_names: list(string) >= 0")
@@ -179,12 +177,9 @@ class SaveTableOp : public WholeTableOp {
 };
 
 // On a GPU: checkpoints are on the host.
-SOK_REGISTER_KERNEL(Name("SokSaveTable")
-                        .HostMemory("table")
-                        .HostMemory("checkpoint")
-                        .HostMemory("variables")
-                        .HostMemory("collectives"),
-                    SaveTableOp);
+const RegisteredKernel kSaveTableKernels[] = {
+    {"SokSaveTable", Make<SaveTableOp>, {"table", "checkpoint", "variables", "collectives"}},
+};
 
 }  // namespace
 }  // namespace sok
