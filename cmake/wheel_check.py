@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tries wheels as somebody would who has no compiler: installs each into a fresh environment, and
-runs the doctor, the demo and the README's programs there.
+runs the doctor, the demo, and the programs of the README and the quick start there.
 
     python cmake/wheel_check.py dist/*.whl [--all-releases] [--python 3.13]
 
@@ -19,7 +19,8 @@ from pathlib import Path
 
 import tensorflow_install
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "use" / "quick_start.md")
 
 
 def main() -> None:
@@ -60,13 +61,19 @@ def check(wheel: Path, python: str, release: str) -> None:
         seconds = time.perf_counter() - began
         print(f"  from `pip install` of the wheel to the end of a first step: {seconds:.0f} s")
         environment.python("-m", "sok_compat.doctor")
-        for program in re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.M | re.S):
-            is_deeprec = "get_embedding_variable" in program
+        for program in programs():
             script = Path(folder, "program.py")
             script.write_text(program)
+            is_deeprec = "tf.EmbeddingVariableOption" in program
             launcher = ["-m", "sok_compat.run"] if is_deeprec else []
             environment.python(*launcher, script)
-        print("  doctor, demo and the README's programs: passed", flush=True)
+        print("  doctor, demo, programs of README and quick start: passed", flush=True)
+
+
+def programs() -> list:
+    """The Python programs of DOCUMENTS."""
+    text = "".join(document.read_text() for document in DOCUMENTS)
+    return re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
 
 
 class Environment:

@@ -30,9 +30,12 @@ def documents() -> dict[str, str]:
     return found
 
 
-def linked(markdown: str, page: str) -> str:
-    """The text of a page with links to pages in the place of links to documents."""
-    document = documents().get(page, f"docs/{page}")
+def linked(markdown: str, page: str, document: str = "") -> str:
+    """The text of a page with links to pages in the place of links to documents.
+
+    document: where the text is from; by default the page's own.
+    """
+    document = document or documents().get(page, f"docs/{page}")
     pages = {path: name for name, path in documents().items()}
 
     def replaced(match):

@@ -6,12 +6,12 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from documents import DOCUMENTS, ROOT
+from documents import DOCUMENTS, ROOT, table_rows
 
 from benchmarks import kept
 from benchmarks.tables import Comparison
 from docs.generators import ratios_page
-from docs.generators.pictures import FOLDER, PICTURES, draw, history_data, work_of
+from docs.generators.pictures import FOLDER, PICTURES, draw, history_data, measured, work_of
 
 MOST_BYTES = 40_000
 FOUND = {path.stem: path for path in FOLDER.glob("*.svg")}
@@ -54,6 +54,29 @@ def test_numbers_of_the_auc_stand_in_the_examples_page():
     aucs = shown_data(FOUND["auc"])["test_auc"].values()
     page = (ROOT / "examples" / "dlrm" / "README.md").read_text()
     assert all(f"{auc:.4f}" in page for auc in aucs)
+
+
+def test_numbers_of_the_readme_are_measured():
+    """Steps and memory are those of the pictures, speeds of scripts those of their page."""
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    ours, plain, other = (f"{times['16']:.1f}" for times in shown_data(FOUND["speed"]).values())
+    assert f"{ours} ms where plain TensorFlow takes {plain} and" in readme
+    assert f"tensorflow-recommenders-addons {other} (" in readme
+    tables = measured("memory")["resident_bytes"].values()
+    small, large, variable = ([[keys, size / 1e9] for keys, size in points] for points in tables)
+    for points in (small, large):
+        half = min(points, key=lambda point: abs(point[0] - 2.6e6))[1]
+        assert half == pytest.approx(0.40, rel=0.02) and points[-1][1] == pytest.approx(
+            0.75, rel=0.02
+        )
+    assert "2.6 million keys take 0.40 GB, 5 million 0.75 GB" in readme
+    assert f"5 million rows take {variable[0][1]:.2f} GB" in readme
+    speeds = table_rows(ROOT / "docs" / "use" / "modelzoo.md", "model | samples/s")
+    times = [row[2] for row in speeds]
+    numbers = sorted(map(float, times[:-1]))
+    assert f"the {len(numbers)} models" in readme
+    assert f"train {numbers[0]:.2f} to {numbers[-1]:.2f} times" in readme
+    assert f"{times[-1]} in the geometric mean" in readme
 
 
 def test_ratios_of_one_run_and_of_two(tmp_path):
