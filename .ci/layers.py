@@ -14,7 +14,7 @@ PYTHON = {
     "sok_compat/doctor": (*_BELOW_TABLES, "engine"),
     "sok_compat/demo": ("sparse_operation_kit",),
     "sok_compat/summaries": ("tables", *_BELOW_TABLES),
-    "sok_compat/run": ("training", "runtime"),  # for scripts without Horovod
+    "sok_compat/run": ("tables", *_BELOW_TABLES),  # Horovod's names, for scripts without it
     "sok_compat/sparse_operation_kit": _BELOW_FACES,
     "sok_compat/deeprec": _BELOW_FACES,
     "sok_compat/distributed_embeddings": _BELOW_FACES,

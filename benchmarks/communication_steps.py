@@ -22,7 +22,7 @@ from benchmarks.least_bytes import least_bytes
 from benchmarks.real_time import real_time
 from benchmarks.workload import Workload
 from sok_compat.ranks.collectives import graphs_of_one_rank
-from sok_compat.ranks.job import start_job
+from sok_compat.ranks.current_job import start_job
 from sok_compat.ranks.wire_dtype import wire_dtype
 
 tf1 = tf.compat.v1

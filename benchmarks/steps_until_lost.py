@@ -12,8 +12,8 @@ from pathlib import Path
 import tensorflow as tf
 
 import sok_compat as sok
+from sok_compat.ranks.current_job import start_job
 from sok_compat.ranks.exchange import first_line
-from sok_compat.ranks.job import start_job
 
 tf1 = tf.compat.v1
 _STEPS = 5

@@ -22,7 +22,7 @@ from sok_compat.distributed_embeddings.planning.strategy import (
 )
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding, float_dtype
 from sok_compat.distributed_embeddings.saved_tables import SavedTables
-from sok_compat.ranks.job import start_job
+from sok_compat.ranks.current_job import start_job
 from sok_compat.runtime import integrations
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import keras, members

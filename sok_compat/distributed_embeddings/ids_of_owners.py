@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.job import start_job
+from sok_compat.ranks.current_job import start_job
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
@@ -39,7 +39,7 @@ def _dp_to_mp_input(
     """
     inputs = dict(enumerate(dp_inputs)) if isinstance(dp_inputs, (list, tuple)) else dp_inputs
     job = start_job("_dp_to_mp_input")
-    if job is None or job.size() == 1:
+    if job.size() == 1:
         return {i: inputs[i] for i in rank_to_local_features[0]}
     if any(isinstance(ids, tf.SparseTensor) for ids in inputs.values()):
         raise ValueError(

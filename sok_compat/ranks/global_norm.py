@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.ranks.collectives import is_in_branch
-from sok_compat.ranks.job import sum_over_ranks
+from sok_compat.ranks.current_job import sum_over_ranks
 from sok_compat.ranks.shared_gradients import table_of
 from sok_compat.runtime import integrations
 

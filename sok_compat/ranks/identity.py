@@ -9,21 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from sok_compat.ranks.collectives import is_of_one_rank
+from sok_compat.ranks.current_job import active_job, connection_of
 from sok_compat.ranks.exchange import CommunicationStats, ExchangeThread
 from sok_compat.ranks.global_norm import clip_by_norm_over_ranks
-from sok_compat.ranks.horovod.helpers import (
-    adapt_helpers,
-    leave_tables_out,
-    refuse_early_tape,
-)
-from sok_compat.ranks.job import active_job, connection_of
-from sok_compat.ranks.mpi.job import MpiJob
+from sok_compat.ranks.horovod.helpers import refuse_early_tape
 from sok_compat.ranks.sentences_first import put_sentences_first
 from sok_compat.ranks.shared_gradients import watch_gradients
 from sok_compat.runtime import integrations
 from sok_compat.runtime.seeds import draw_seed
 
-_exchange_thread: Any = None  # the ExchangeThread, once this process connects to other ranks
+_exchange_thread: ExchangeThread | None = None  # once this process connects to other ranks
 _connecting = threading.Lock()
 
 
@@ -35,15 +30,10 @@ class Ranks:
     size: int = 1
 
 
-def ranks_of_job() -> Ranks | None:
-    """The ranks of the Horovod that the script has initialized, or of MPI; None without them."""
-    job = active_job()
-    return None if job is None else Ranks(job.rank(), job.size())
-
-
 def current_ranks() -> Ranks:
-    """The Ranks of this process; those of one process without Horovod or MPI."""
-    return ranks_of_job() or Ranks()
+    """The Ranks of this process."""
+    job = active_job()
+    return Ranks(job.rank(), job.size())
 
 
 def connect_ranks(
@@ -68,21 +58,14 @@ def connect_ranks(
       RuntimeError: another rank does not connect within the timeout of a step.
     """
     job = active_job(user)
-    if job is None:
-        return Ranks()
-    is_of_horovod = not isinstance(job, MpiJob)
     if job.size() == 1 or is_of_one_rank():
-        if is_of_horovod:
-            integrations.when_there_are_tables(lambda: leave_tables_out(job, is_sharded))
+        job.adapt_to_tables(is_sharded, is_connected=False)
         return Ranks()
     global _exchange_thread
     with _connecting:
         if _exchange_thread is None:
             _exchange_thread = ExchangeThread(connection_of(job))
-            if is_of_horovod:
-                integrations.when_there_are_tables(lambda: adapt_helpers(job, is_sharded))
-            else:
-                job.is_sharded = is_sharded
+            job.adapt_to_tables(is_sharded, is_connected=True)
             integrations.when_there_are_tables(
                 lambda: watch_gradients(is_shared_table, refuse_early_tape)
             )
@@ -95,7 +78,8 @@ def connect_ranks(
 
 def random_seed() -> int:
     """A seed if the script gives none: the same on all ranks; a new one each time on one rank."""
-    return draw_seed() if _exchange_thread is None else _exchange_thread.seed
+    seed = None if _exchange_thread is None else _exchange_thread.seed
+    return draw_seed() if seed is None else seed
 
 
 def is_connected() -> bool:

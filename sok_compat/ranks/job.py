@@ -1,119 +1,266 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes that train together: those of Horovod or, where a script has none, those of MPI."""
+"""The processes that train together: who they are, and their collectives."""
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+import abc
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.collectives import named_reduction
-from sok_compat.ranks.horovod.communicator import (
-    Collectives,
-    active_horovod,
-    is_imported,
-    launched_size,
-    start_horovod,
+from sok_compat.runtime.tf_versions import SessionRunHook, keras
+
+if TYPE_CHECKING:
+    from sok_compat.ranks.horovod.communicator import Collectives
+    from sok_compat.ranks.mpi.connection import MpiConnection
+
+# Options of Horovod's functions that change nothing without it, or nothing but speed.
+_WITHOUT_EFFECT = (
+    *("name", "use_locking", "device_dense", "device_sparse", "sparse_as_dense", "num_groups"),
+    *("groups", "ignore_name_scope"),
 )
-from sok_compat.ranks.mpi import library as mpi_library
-from sok_compat.ranks.mpi.connection import MpiConnection
-from sok_compat.ranks.mpi.job import MpiJob
-from sok_compat.runtime.op_library import c_library
-
-__all__ = [
-    "active_job",
-    "connection_of",
-    "is_started",
-    "launched_size",
-    "mark_started",
-    "start_job",
-    "sum_over_ranks",
-]
-
-_is_started = False  # see is_started
+# The values of others that change nothing.
+_AS_USUAL = {
+    "compression": "none",
+    "backward_passes_per_step": 1,
+    "gradient_predivide_factor": 1.0,
+    "prescale_factor": 1.0,
+    "postscale_factor": 1.0,
+    "process_set": None,
+}
 
 
-def active_job(user: str = "tables are made") -> Any:
-    """The ranks and their collectives, under the names of horovod.tensorflow; None for one process.
-
-    It is horovod.tensorflow, if the script imported and initialized it; else an MpiJob, if MPI
-    started several ranks and the script has not imported Horovod.
+def check_options(user: str, options: dict[str, Any]) -> None:
+    """Raises NotImplementedError for options that would change the numbers.
 
     Args:
-      user: what needs the ranks, for messages.
+      user: the function of Horovod, for the message.
+      options: those that it was given.
+    """
+    for name, value in options.items():
+        if name not in _WITHOUT_EFFECT and (name not in _AS_USUAL or value != _AS_USUAL[name]):
+            raise NotImplementedError(
+                f"hvd.{user}({name}={value!r}) needs Horovod, which is not used here; python -m "
+                "sok_compat.doctor says how to install it"
+            )
+
+
+def checked_op(average: bool | None, op: Any) -> Any:
+    """The reduction that allreduce's arguments mean.
 
     Raises:
-      RuntimeError: the script was launched as one of several ranks, but its Horovod is not ready,
-        or does not know of them.
+      ValueError: both are given.
     """
-    if not is_imported():
-        return _mpi_job() if mpi_library.is_usable() else None
-    horovod = active_horovod(user)
-    started = mpi_library.launched_size() if mpi_library.is_usable() else 1
-    if horovod is not None and horovod.size() == 1 < started:
-        raise RuntimeError(
-            f"MPI started {started} ranks, but Horovod knows only this one, as it was built "
-            "without MPI: start them with horovodrun, build Horovod with MPI (make horovod MPI=1), "
-            "or do not import Horovod"
-        )
-    return horovod
+    if average is not None and op is not None:
+        raise ValueError("hvd.allreduce takes one of op and average, not both")
+    return op or (Job.Sum if average is False else Job.Average)
 
 
-def start_job(user: str) -> Any:
-    """As active_job; Horovod is imported and initialized unless MPI started the ranks.
+class Job(abc.ABC):
+    """Ranks under the names of horovod.tensorflow, whose functions these methods are.
 
-    None if Horovod is not installed and there is only one process.
+    A table's gradient is a sum over ranks already, and broadcasts leave tables out
+    (docs/use/distributed.md).
 
-    Args:
-      user: what needs the ranks, for messages.
-
-    Raises:
-      ImportError: Horovod cannot be imported or initialized.
+    Attributes:
+      is_initialized: whether a launcher or the script has made this process a rank, of one or more.
     """
-    is_of_mpi = not is_imported() and mpi_library.is_usable()
-    job = _mpi_job() if is_of_mpi else start_horovod(user) and active_job(user)
-    mark_started()
-    return job
+
+    is_initialized = True
+    Average: Any = "Average"
+    Sum: Any = "Sum"
+    Min: Any = "Min"
+    Max: Any = "Max"
+
+    class Compression:
+        """Only `none` is known."""
+
+        none = "none"
+
+    @abc.abstractmethod
+    def rank(self) -> int:
+        """Returns the rank of this process, from 0. API of Horovod."""
+
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Returns the number of ranks. API of Horovod."""
+
+    @abc.abstractmethod
+    def local_rank(self) -> int:
+        """Returns the rank of this process among those of its host. API of Horovod."""
+
+    @abc.abstractmethod
+    def allreduce(
+        self, tensor: Any, average: bool | None = None, op: Any = None, **options: Any
+    ) -> Any:
+        """Returns the mean over ranks, or another reduction. API of Horovod.
+
+        Args:
+          tensor: a tensor or IndexedSlices.
+          average: whether it is the mean; None: as `op` says.
+          op: Average, Sum, Min or Max; None: Average.
+          **options: Horovod's others, of which those that would change the numbers raise.
+        """
+
+    def grouped_allreduce(self, tensors: Sequence[Any], *args: Any, **options: Any) -> list[Any]:
+        """Returns allreduce of each tensor. API of Horovod."""
+        return [self.allreduce(tensor, *args, **options) for tensor in tensors]
+
+    @abc.abstractmethod
+    def allgather(self, tensor: Any, **options: Any) -> tf.Tensor:
+        """Returns the rows of all ranks, one below the other. API of Horovod."""
+
+    @abc.abstractmethod
+    def alltoall(self, tensor: Any, splits: Any = None, **options: Any) -> Any:
+        """Returns the rows that all ranks send to this one. API of Horovod.
+
+        With splits, (rows, how many from each).
+
+        Args:
+          tensor: rows, those for rank 0 first.
+          splits: int32 [ranks], how many for each; None: as many for each.
+          **options: as for allreduce.
+        """
+
+    @abc.abstractmethod
+    def broadcast(self, tensor: Any, root_rank: int, **options: Any) -> tf.Tensor:
+        """Returns the tensor of one rank. API of Horovod."""
+
+    @abc.abstractmethod
+    def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
+        """Gives all ranks one rank's values of variables, but for tables. API of Horovod."""
+
+    def broadcast_global_variables(self, root_rank: int) -> Any:
+        """As broadcast_variables, for those of the graph. API of Horovod."""
+        return self.broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+    def BroadcastGlobalVariablesHook(self, root_rank: int, device: str = "") -> SessionRunHook:  # noqa: N802
+        """Returns a hook that broadcasts variables when a session starts. API of Horovod."""
+        del device
+        return _BroadcastHook(self, root_rank)
+
+    @abc.abstractmethod
+    def DistributedOptimizer(self, optimizer: Any, **options: Any) -> Any:  # noqa: N802
+        """Returns an optimizer that applies the gradients of all ranks. API of Horovod.
+
+        Args:
+          optimizer: of tf.compat.v1.train, or of Keras 2.
+          **options: `op`, Average or Sum, and others as for allreduce.
+        """
+
+    def distributed_keras_optimizer(self, optimizer: Any, **options: Any) -> Any:
+        """As DistributedOptimizer, of Keras: horovod.tensorflow.keras.DistributedOptimizer."""
+        return self.DistributedOptimizer(optimizer, **options)
+
+    @abc.abstractmethod
+    def DistributedGradientTape(self, gradtape: Any, **options: Any) -> Any:  # noqa: N802
+        """Returns a tape whose gradients are those of all ranks. API of Horovod.
+
+        Args:
+          gradtape: the tape of this rank's loss.
+          **options: as for DistributedOptimizer.
+        """
+
+    @abc.abstractmethod
+    def broadcast_callback(
+        self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
+    ) -> keras.callbacks.Callback:
+        """Returns a callback that gives all ranks one rank's variables when the first batch ends,
+        but for tables, slots and `local_variables`."""
+
+    def adapt_to_tables(self, is_sharded: Callable[[Any], bool], is_connected: bool) -> None:
+        """Makes these functions leave tables out, before the first table is made.
+
+        Args:
+          is_sharded: returns whether a variable has rows of this rank.
+          is_connected: whether tables are shared with other ranks.
+        """
+        del is_sharded, is_connected
+
+    def uses_mpi(self) -> bool:
+        """Whether exchanges may go through MPI, which something else has started."""
+        return False
+
+    def connection(self) -> Collectives | MpiConnection:
+        """What connects the ranks below exchanges; all ranks call it."""
+        raise NotImplementedError("one process has no connection to others")
 
 
-def mark_started() -> None:
-    """Notes that hvd.init() of Horovod's stand-in has been called, or start_job."""
-    global _is_started
-    _is_started = True
+class NoJob(Job):
+    """One process that trains alone."""
 
+    is_initialized = False
 
-def is_started() -> bool:
-    """Whether Horovod's stand-in is initialized: by the script, or for it, as Horovod would be."""
-    return _is_started
+    def rank(self) -> int:
+        """See the base class."""
+        return 0
 
+    def size(self) -> int:
+        """See the base class."""
+        return 1
 
-def connection_of(job: Any) -> Collectives | MpiConnection:
-    """What connects the ranks of a job below exchanges; all ranks call it."""
-    is_of_mpi = isinstance(job, MpiJob)
-    if is_of_mpi or (mpi_library.is_usable() and job.mpi_enabled() and _has_same_ranks(job)):
-        return MpiConnection(c_library)
-    return Collectives(job)
+    def local_rank(self) -> int:
+        """See the base class."""
+        return 0
 
-
-def sum_over_ranks(tensor: tf.Tensor) -> tf.Tensor:
-    """The sum of a tensor over all ranks."""
-    job = active_job()
-    if job is None or job.size() == 1:
+    def allreduce(
+        self, tensor: Any, average: bool | None = None, op: Any = None, **options: Any
+    ) -> Any:
+        """See the base class."""
+        checked_op(average, op)
+        check_options("allreduce", options)
         return tensor
-    return job.allreduce(tensor, op=job.Sum, **named_reduction("sum"))
+
+    def allgather(self, tensor: Any, **options: Any) -> tf.Tensor:
+        """See the base class."""
+        check_options("allgather", options)
+        return tf.convert_to_tensor(tensor)
+
+    def alltoall(self, tensor: Any, splits: Any = None, **options: Any) -> Any:
+        """See the base class."""
+        check_options("alltoall", options)
+        tensor = tf.convert_to_tensor(tensor)
+        return tensor if splits is None else (tensor, tf.convert_to_tensor(splits))
+
+    def broadcast(self, tensor: Any, root_rank: int, **options: Any) -> tf.Tensor:
+        """See the base class."""
+        check_options("broadcast", options)
+        return tf.convert_to_tensor(tensor)
+
+    def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
+        """See the base class."""
+        return tf.group()
+
+    def DistributedOptimizer(self, optimizer: Any, *, op: Any = None, **options: Any) -> Any:
+        """See the base class."""
+        check_options("DistributedOptimizer", options)
+        return optimizer
+
+    def DistributedGradientTape(self, gradtape: Any, *, op: Any = None, **options: Any) -> Any:
+        """See the base class."""
+        check_options("DistributedGradientTape", options)
+        return gradtape
+
+    def broadcast_callback(
+        self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
+    ) -> keras.callbacks.Callback:
+        """See the base class."""
+        return keras.callbacks.Callback()
 
 
-@functools.cache
-def _mpi_job():
-    return MpiJob()
+class _BroadcastHook(SessionRunHook):
+    def __init__(self, job: Job, root_rank: int) -> None:
+        self._job = job
+        self._root_rank = root_rank
+        self._broadcast: Any = None
 
+    def begin(self) -> None:
+        """Creates the ops."""
+        graph = tf.compat.v1.get_default_graph()
+        if self._broadcast is None or self._broadcast.graph is not graph:
+            self._broadcast = self._job.broadcast_global_variables(self._root_rank)
 
-def _has_same_ranks(horovod):
-    """Whether MPI numbers the ranks as Horovod does, and lets several threads call it."""
-    mpi = mpi_library.library()
-    world = mpi.COMM_WORLD
-    return (
-        mpi.Query_thread() == mpi.THREAD_MULTIPLE
-        and (world.Get_rank(), world.Get_size()) == (horovod.rank(), horovod.size())
-    )  # fmt: skip
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Runs them."""
+        session.run(self._broadcast)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`import horovod.tensorflow` in scripts where Horovod is not installed: what most of them call.
 
-One process trains alone; ranks that mpiexec started are those of MPI, with mpi4py. Names that are
-missing raise an AttributeError that says how to install Horovod.
+They are the current job's: one process trains alone; ranks that mpiexec started are those of MPI,
+with mpi4py. Names that are missing raise an AttributeError that says how to install Horovod.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 _MODULES = ("horovod", "horovod.tensorflow")
+_VALUES = ("Average", "Sum", "Min", "Max", "Compression")
+_FUNCTIONS = (  # of the current job
+    *("rank", "size", "local_rank", "allreduce", "grouped_allreduce", "allgather", "alltoall"),
+    *("broadcast", "broadcast_variables", "broadcast_global_variables"),
+    *("BroadcastGlobalVariablesHook", "DistributedOptimizer", "DistributedGradientTape"),
+)
 
 
 def stand_in_for_horovod() -> None:
@@ -39,7 +45,7 @@ class StandIn(types.ModuleType):
             raise AttributeError(name)
         raise AttributeError(
             f"{self.__name__}.{name} needs Horovod, which is not installed: its stand-in has only "
-            f"{', '.join(sorted(_names()))}. python -m sok_compat.doctor says how to install it"
+            f"{', '.join(sorted(names()))}. python -m sok_compat.doctor says how to install it"
         )
 
 
@@ -53,10 +59,36 @@ class _Finder(MetaPathFinder, Loader):
 
     def exec_module(self, module):
         if module.__name__ == "horovod.tensorflow":
-            vars(module).update(_names())
+            vars(module).update(names())
 
 
-def _names():
-    from sok_compat.training import horovod_names
+def names() -> dict[str, Any]:
+    """{name: value} of the stand-in for horovod.tensorflow."""
+    import tensorflow as tf
 
-    return {name: getattr(horovod_names, name) for name in horovod_names.__all__}
+    from sok_compat.ranks import current_job
+    from sok_compat.ranks.job import Job
+    from sok_compat.tables.table import connected_ranks
+
+    def function_of_job(name):
+        @tf.autograph.experimental.do_not_convert
+        def function(*args, **kwargs):
+            if not current_job.is_started():
+                raise ValueError(f"call hvd.init() before hvd.{name}")
+            return getattr(current_job.active_job(), name)(*args, **kwargs)
+
+        function.__name__, function.__doc__ = name, getattr(Job, name).__doc__
+        return function
+
+    def init():
+        """Connects the ranks of MPI; all of them call it. API of Horovod."""
+        connected_ranks("hvd.init()")
+        current_job.mark_started()
+
+    return {
+        "init": init,
+        "is_initialized": current_job.is_started,
+        "shutdown": lambda: None,  # ranks part at the end of their processes
+        **{name: getattr(Job, name) for name in _VALUES},
+        **{name: function_of_job(name) for name in _FUNCTIONS},
+    }

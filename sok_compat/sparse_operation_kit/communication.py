@@ -7,9 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.ranks.current_job import active_job, start_job
 from sok_compat.ranks.horovod.communicator import HOROVOD
-from sok_compat.ranks.identity import Ranks, ranks_of_job
-from sok_compat.ranks.job import active_job, launched_size, start_job
+from sok_compat.ranks.identity import Ranks, current_ranks
+from sok_compat.ranks.job import Job, NoJob
+from sok_compat.ranks.launched import launched_size
 from sok_compat.sparse_operation_kit.core.initialization import tell_tensorflow_of_tables
 from sok_compat.tables.table import connected_ranks
 
@@ -58,7 +60,7 @@ def initialized_ranks(user: str) -> Ranks:
     Raises:
       RuntimeError: `init` has not been called, and there are several ranks.
     """
-    if _comm_tool is None and launched_size() == 1 and (ranks_of_job() or Ranks()).size == 1:
+    if _comm_tool is None and launched_size() == 1 and current_ranks().size == 1:
         tell_tensorflow_of_tables()
         return connected_ranks(user)
     check_initialized(user)
@@ -78,8 +80,7 @@ def num_ranks() -> int:
 def local_rank() -> int:
     """Returns the rank of this process among those of its host."""
     check_initialized("local_rank")
-    job = active_job()
-    return 0 if job is None else job.local_rank()
+    return active_job().local_rank()
 
 
 def id_in_rank() -> int:
@@ -113,8 +114,6 @@ def alltoall(tensor: Any, splits: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
       (received rows in the order of ranks, int32 [ranks]: how many came from each).
     """
     job, tensor = _job("alltoall"), tf.convert_to_tensor(tensor)
-    if job is None:
-        return tf.identity(tensor), tf.shape(tensor)[:1]
     if splits is None:
         size = job.size()
         splits = tf.repeat(tf.shape(tensor)[0] // size, size)
@@ -131,31 +130,29 @@ def allreduce(tensor: Any, op: str = "average") -> tf.Tensor:
     if op not in names:
         raise RuntimeError(f"allreduce: op must be one of {sorted(names)}, got {op!r}")
     job, tensor = _job("allreduce"), tf.convert_to_tensor(tensor)
-    if job is None:
-        return tf.identity(tensor)
     return job.allreduce(tensor, op=getattr(job, names[op]))
 
 
 def allgather(tensor: Any) -> tf.Tensor:
     """Returns the tensors of all ranks, concatenated along the first dimension."""
     job, tensor = _job("allgather"), tf.convert_to_tensor(tensor)
-    return tf.identity(tensor) if job is None else job.allgather(tensor)
+    return job.allgather(tensor)
 
 
 def broadcast(tensor: Any, root: int = 0) -> tf.Tensor:
     """Returns the tensor of rank `root`."""
     job, tensor = _job("broadcast"), tf.convert_to_tensor(tensor)
-    return tf.identity(tensor) if job is None else job.broadcast(tensor, root)
+    return job.broadcast(tensor, root)
 
 
 def _ranks(user: str) -> Ranks:
     check_initialized(user)
-    return ranks_of_job() or Ranks()
+    return current_ranks()
 
 
-def _job(user: str) -> Any:
-    """Horovod if there are several ranks, else None."""
-    return active_job() if _ranks(user).size > 1 else None
+def _job(user: str) -> Job:
+    """The job if there are several ranks."""
+    return active_job() if _ranks(user).size > 1 else NoJob()
 
 
 def check_initialized(user: str) -> None:

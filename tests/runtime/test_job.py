@@ -7,12 +7,13 @@ import types
 
 import pytest
 
-from sok_compat.ranks import job as job_module
-from sok_compat.ranks.job import active_job, start_job
+from sok_compat.ranks import current_job, launched
+from sok_compat.ranks.current_job import active_job, start_job
+from sok_compat.ranks.job import NoJob
 from sok_compat.ranks.mpi import library
 from tests.support.processes.subprocess_python import run_python
 
-VARIABLES = ("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_SIZE", *sum(library.LAUNCHERS, ()))
+VARIABLES = ("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_SIZE", *sum(launched.LAUNCHERS, ()))
 RANK_OF_2 = {"PMI_SIZE": "2", "PMI_RANK": "0"}
 
 
@@ -23,7 +24,7 @@ def process(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for name in [name for name in sys.modules if name.split(".")[0] == "horovod"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(job_module, "_mpi_job", lambda: "ranks of MPI")
+    monkeypatch.setattr(current_job, "_mpi_job", lambda: "ranks of MPI")
     library.is_usable.cache_clear()
 
     def look_like(environment, horovod_size=None, has_mpi4py=True):
@@ -32,6 +33,7 @@ def process(monkeypatch):
         monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: has_mpi4py or None)
         if horovod_size is not None:
             horovod = types.SimpleNamespace(is_initialized=lambda: True, size=lambda: horovod_size)
+            vars(horovod).update(Average=0, Sum=1, Min=3, Max=4)
             monkeypatch.setitem(sys.modules, "horovod", horovod)
             monkeypatch.setitem(sys.modules, "horovod.tensorflow", horovod)
 
@@ -39,11 +41,11 @@ def process(monkeypatch):
     library.is_usable.cache_clear()
 
 
-@pytest.mark.parametrize("names", library.LAUNCHERS)
+@pytest.mark.parametrize("names", launched.LAUNCHERS)
 def test_ranks_that_mpi_started(process, names):
     process(dict(zip(names, "21")))
     assert active_job() == start_job("this") == "ranks of MPI"
-    assert (library.launched_size(), library.launched_rank()) == (2, 1)
+    assert (launched.mpi_size(), launched.mpi_rank()) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -57,18 +59,19 @@ def test_ranks_that_mpi_started(process, names):
 )
 def test_ranks_that_it_did_not_start(process, environment):
     process(environment)
-    assert active_job() is None
+    assert isinstance(active_job(), NoJob)
 
 
 def test_without_mpi4py_a_rank_of_mpi_is_alone_and_says_so(process, caplog):
     process({**RANK_OF_2, "PMI_SIZE": "3"}, has_mpi4py=False)
-    assert active_job() is None
+    assert isinstance(active_job(), NoJob)
     assert "one of 3 ranks, but mpi4py is not installed" in caplog.text
 
 
 def test_horovod_comes_first(process):
     process(RANK_OF_2, horovod_size=2)
-    assert active_job() is start_job("this") is sys.modules["horovod.tensorflow"]
+    for job in (active_job(), start_job("this")):
+        assert job.module is sys.modules["horovod.tensorflow"]
 
 
 def test_a_horovod_that_does_not_know_of_mpi(process):

@@ -26,8 +26,8 @@ from sok_compat.checkpoint.sessions.savers_of_ranks import (
     saving_with_other_ranks,
 )
 from sok_compat.ranks.allgather_strings import allgather_strings, value_of_rank_0
-from sok_compat.ranks.identity import is_connected, ranks_of_job
-from sok_compat.ranks.job import launched_size
+from sok_compat.ranks.identity import current_ranks, is_connected
+from sok_compat.ranks.launched import launched_size
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import members
 
@@ -127,7 +127,7 @@ def _with_saves_of_rank_0(hooks, creator):
     ]
     _check(of_ranks)
     warn_of_same_input([each["input"] for each in of_ranks])
-    first, is_first = of_ranks[0], ranks_of_job().rank == 0
+    first, is_first = of_ranks[0], current_ranks().rank == 0
     if not is_first:
         for hook in hooks:
             if _folder_of_events(hook) in first["folders_of_events"]:

@@ -20,7 +20,7 @@ from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0, path_on
 from sok_compat.checkpoint.streams.progress import SAVED_BYTES, bytes_to_read, logged
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in_readable
 from sok_compat.ranks.allgather_strings import allgather_strings
-from sok_compat.ranks.identity import ranks_of_job
+from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.graphs import ancestors, state_of
 from sok_compat.runtime.tf_versions import checkpoint_management, members
@@ -119,7 +119,7 @@ def _look_after_files(saver, path, options):
       Exception: on rank 0, its error.
       tf.errors.UnknownError: on the other ranks, if rank 0 failed.
     """
-    is_first, error = ranks_of_job().rank == 0, None
+    is_first, error = current_ranks().rank == 0, None
     if options["write_state"]:
         members.note_checkpoint(saver, path)
     try:

@@ -22,9 +22,9 @@ multiply its own learning rate here.
 
 from __future__ import annotations
 
+from sok_compat.ranks.current_job import start_job
 from sok_compat.ranks.horovod.losses import train_as_one
 from sok_compat.ranks.identity import current_ranks
-from sok_compat.ranks.job import start_job
 from sok_compat.runtime import integrations
 from sok_compat.tables.table import connected_ranks
 
@@ -84,7 +84,7 @@ def connect(user: str) -> None:
     Raises:
       ImportError, RuntimeError: as enable_distributed_strategy.
     """
-    if start_job(user) is not None:
+    if start_job(user).is_initialized:
         connected_ranks(user)
         integrations.expect_tables()  # losses over ranks may be built before the first table
 

@@ -18,8 +18,8 @@ from sok_compat.checkpoint.sessions.same_input import InputCheck
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.run_folders import share_folder
+from sok_compat.ranks.current_job import active_job
 from sok_compat.ranks.identity import current_ranks
-from sok_compat.ranks.job import active_job
 from sok_compat.runtime.tf_versions import members
 
 _SIGNATURE = inspect.signature(tf.train.MonitoredTrainingSession)
@@ -102,18 +102,11 @@ def with_broadcast(
     """
     if not is_collective():
         return list(hooks or [])
-    return [_Broadcast(), *([InputCheck()] if trains else []), *(hooks or [])]
-
-
-class _Broadcast(tf.train.SessionRunHook):
-    """As Horovod's own hook, which Horovod only has with tf.estimator."""
-
-    def begin(self) -> None:
-        self._broadcast = active_job().broadcast_global_variables(0)
-
-    def after_create_session(self, session: tf.Session, coord: Any) -> None:
-        del coord
-        session.run(self._broadcast)
+    return [
+        active_job().BroadcastGlobalVariablesHook(0),
+        *([InputCheck()] if trains else []),
+        *(hooks or []),
+    ]
 
 
 def _add_summaries(options: dict[str, Any]) -> None:
@@ -140,8 +133,7 @@ def session_config(config: tf.ConfigProto | None = None) -> tf.ConfigProto:
     config.gpu_options.allow_growth = True
     config.gpu_options.force_gpu_compatible = True
     num_gpus = len(tf.config.list_physical_devices("GPU"))
-    job = active_job()
-    local_rank = 0 if job is None else job.local_rank()
+    local_rank = active_job().local_rank()
     if not config.gpu_options.visible_device_list and local_rank < num_gpus > 1:
         config.gpu_options.visible_device_list = str(local_rank)
     return config

@@ -26,8 +26,8 @@ from sok_compat.lookup.gradients.admission import (
     include_waiting_keys,
 )
 from sok_compat.ranks.collectives import named_reduction
+from sok_compat.ranks.current_job import active_job
 from sok_compat.ranks.horovod.helpers import is_computed_for_wrapper
-from sok_compat.ranks.job import active_job
 from sok_compat.ranks.shared_gradients import is_reduced, mark, mark_reduced
 from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.table import is_shared_table

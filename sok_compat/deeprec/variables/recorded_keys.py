@@ -10,7 +10,7 @@ import tensorflow as tf
 from sok_compat.deeprec.variables.key_histories import l2_threshold_of
 from sok_compat.lookup.gradients.admission import counted_step
 from sok_compat.ranks.collectives import named_reduction
-from sok_compat.ranks.job import active_job
+from sok_compat.ranks.current_job import active_job
 
 if TYPE_CHECKING:
     from sok_compat.deeprec.variables.options import EmbeddingVariableOption

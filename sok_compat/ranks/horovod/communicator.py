@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 from types import ModuleType
 from typing import Any
@@ -14,15 +13,13 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.ranks.horovod.attendance import Attendance
-from sok_compat.ranks.mpi import library
+from sok_compat.ranks.launched import launched_size
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.settings import EXCHANGE_BY_NCCL
 
 tf1 = tf.compat.v1
 
 HOROVOD = "horovod"  # of this tool of communication, where an API lets scripts choose
-
-# Launchers set the number of ranks in these: horovodrun, mpiexec.
 
 
 def is_imported() -> bool:
@@ -60,12 +57,6 @@ def active_horovod(user: str = "tables are made") -> Any:
 def horovod_module(path: str) -> ModuleType:
     """Imports a module of Horovod, such as "tensorflow.keras"."""
     return importlib.import_module(f"horovod.{path}")
-
-
-def launched_size() -> int:
-    """The number of ranks that the launcher started, 1 if it is unknown."""
-    size = os.environ.get("HOROVOD_SIZE", "")
-    return max(int(size) if size.isdecimal() else 1, library.launched_size())
 
 
 def start_horovod(user: str) -> Any:

@@ -9,12 +9,11 @@ import os
 import socket
 import time
 
+from sok_compat.ranks.launched import mpi_rank, mpi_size
 from sok_compat.ranks.mpi.library import (
     POLL_SECONDS,
     break_off,
     end_at_exit,
-    launched_rank,
-    launched_size,
     library,
     wait_for,
 )
@@ -61,7 +60,7 @@ class MpiConnection:
         """
         end_at_exit()
         self._op_library = op_library
-        self.rank, self.size = launched_rank(), launched_size()
+        self.rank, self.size = mpi_rank(), mpi_size()
         self.attendance = _Attendance(self.size)
         self.survivors = _Survivors(op_library, self.size)
 

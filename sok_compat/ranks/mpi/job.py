@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranks of MPI and their collectives, under the names of horovod.tensorflow.
+"""The ranks of MPI, and their collectives.
 
 Collectives are exchanges, as those of lookups are: matched by name, over whichever transport there
 is. A sum takes as many bytes as a ring does: each rank sums one part, and sends it to all.
@@ -8,17 +8,20 @@ is. A sum takes as many bytes as a ring does: each rank sums one part, and sends
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.ranks.collectives import begin_collective
-from sok_compat.ranks.mpi.library import launched_local_rank, launched_rank, launched_size
+from sok_compat.ranks.job import Job, check_options, checked_op
+from sok_compat.ranks.launched import mpi_local_rank, mpi_rank, mpi_size
+from sok_compat.ranks.mpi.connection import MpiConnection
+from sok_compat.ranks.mpi.optimizers import BroadcastCallback, optimizer_of_ranks
+from sok_compat.ranks.mpi.tape import TapeOfRanks
 from sok_compat.ranks.shared_gradients import mark, reduced_table, table_of
-from sok_compat.runtime.op_library import ops
-
-tf1 = tf.compat.v1
+from sok_compat.runtime.op_library import c_library, ops
+from sok_compat.runtime.tf_versions import keras
 
 
 def _without_gradient(collective):
@@ -41,46 +44,45 @@ def _without_gradient(collective):
     return raising
 
 
-class MpiJob:
-    """What tables and faces need of horovod.tensorflow.
-
-    Attributes:
-      is_sharded: returns whether a variable has rows of this rank; once the ranks are connected.
-    """
-
-    Average, Sum, Min, Max = "Average", "Sum", "Min", "Max"
+class MpiJob(Job):
+    """What mpiexec or srun started: see the base class."""
 
     def __init__(self) -> None:
-        self._rank, self._size = launched_rank(), launched_size()
-        self.is_sharded: Callable[[Any], bool] = lambda variable: False
+        self._rank, self._size = mpi_rank(), mpi_size()
+        self._is_sharded: Callable[[Any], bool] = lambda variable: False
 
     def rank(self) -> int:
-        """The rank of this process."""
+        """See the base class."""
         return self._rank
 
     def size(self) -> int:
-        """The number of ranks."""
+        """See the base class."""
         return self._size
 
     def local_rank(self) -> int:
-        """The rank of this process among those of its host."""
-        return launched_local_rank()
+        """See the base class."""
+        return mpi_local_rank()
 
     @tf.autograph.experimental.do_not_convert
     def allreduce(
-        self, tensor: Any, op: str = Average, name: str | None = None, **options: Any
+        self,
+        tensor: Any,
+        average: bool | None = None,
+        op: Any = None,
+        name: str | None = None,
+        **options: Any,
     ) -> Any:
-        """The sum, mean, minimum or maximum over ranks, with a gradient of the same kind.
-
-        A table's gradient is a sum already: it is only scaled. Slices become those of all ranks.
+        """See the base class. The gradient is of the same kind; slices become those of all ranks.
 
         Args:
           tensor: of the same shape on all ranks; or slices.
-          op: one of the attributes.
+          average: see there.
+          op: see there.
           name: the same on all ranks; None: by the order of building.
-          **options: ignored, those of Horovod for names.
+          **options: see there.
         """
-        del options
+        op = checked_op(average, op)
+        check_options("allreduce", options)
         table = table_of(tensor)
         if table is not None:
             return mark(reduced_table(tensor, op, self), table)
@@ -100,23 +102,16 @@ class MpiJob:
 
     @_without_gradient
     def allgather(self, tensor: Any, name: str | None = None, **options: Any) -> tf.Tensor:
-        """The rows of all ranks, one below the other; the ranks' numbers of rows may differ."""
-        del options
+        """See the base class; the ranks' numbers of rows may differ."""
+        check_options("allgather", options)
         return tf.concat(self._gathered(tf.convert_to_tensor(tensor), name or "allgather"), 0)
 
     @_without_gradient
     def alltoall(
         self, tensor: Any, splits: Any = None, name: str | None = None, **options: Any
     ) -> Any:
-        """The rows that all ranks send to this one; with splits, (rows, how many from each).
-
-        Args:
-          tensor: rows, those for rank 0 first.
-          splits: int32 [ranks], how many for each; None: as many for each.
-          name: as for allreduce.
-          **options: likewise.
-        """
-        del options
+        """See the base class."""
+        check_options("alltoall", options)
         tensor = tf.convert_to_tensor(tensor)
         parts = tf.split(tensor, self._size if splits is None else splits, num=self._size)
         received = self._exchanged(parts, name or "alltoall")
@@ -129,16 +124,16 @@ class MpiJob:
     def broadcast(
         self, tensor: Any, root_rank: int, name: str | None = None, **options: Any
     ) -> tf.Tensor:
-        """The tensor of one rank."""
-        del options
+        """See the base class."""
+        check_options("broadcast", options)
         tensor = tf.convert_to_tensor(tensor)
         text = tf.io.serialize_tensor(tensor) if self._rank == root_rank else tf.constant("")
         texts = _exchanged_texts(text, name or "broadcast")
         return tf.ensure_shape(tf.io.parse_tensor(texts[root_rank], tensor.dtype), tensor.shape)
 
-    def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int = 0) -> Any:
-        """Gives all ranks one rank's values of variables, but for tables and slots."""
-        dense = [variable for variable in variables if not self.is_sharded(variable)]
+    def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
+        """See the base class."""
+        dense = [variable for variable in variables if not self._is_sharded(variable)]
         return tf.group(
             [
                 variable.assign(self.broadcast(variable.read_value(), root_rank))
@@ -146,9 +141,33 @@ class MpiJob:
             ]
         )
 
-    def broadcast_global_variables(self, root_rank: int) -> Any:
-        """As broadcast_variables, for those of the graph."""
-        return self.broadcast_variables(tf1.global_variables(), root_rank)
+    def DistributedOptimizer(self, optimizer: Any, *, op: Any = None, **options: Any) -> Any:
+        """See the base class.
+
+        Raises:
+          NotImplementedError: an optimizer of another kind, or an option that needs Horovod.
+        """
+        check_options("DistributedOptimizer", options)
+        return optimizer_of_ranks(self, optimizer, op or self.Average)
+
+    def DistributedGradientTape(self, gradtape: Any, *, op: Any = None, **options: Any) -> Any:
+        """See the base class."""
+        check_options("DistributedGradientTape", options)
+        return TapeOfRanks(self, gradtape, op or self.Average)
+
+    def broadcast_callback(
+        self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
+    ) -> keras.callbacks.Callback:
+        """See the base class."""
+        return BroadcastCallback(self, root_rank, local_variables)
+
+    def adapt_to_tables(self, is_sharded: Callable[[Any], bool], is_connected: bool) -> None:
+        """See the base class."""
+        self._is_sharded = is_sharded
+
+    def connection(self) -> MpiConnection:
+        """See the base class."""
+        return MpiConnection(c_library)
 
     def _reduced(self, tensor, op, name):
         @tf.custom_gradient

@@ -14,15 +14,10 @@ import sys
 import time
 from typing import Any
 
+from sok_compat.ranks.launched import mpi_size
+
 _logger = logging.getLogger(__name__)
 
-# The environment variables of (size, rank) that launchers set.
-LAUNCHERS = (
-    ("PMI_SIZE", "PMI_RANK"),  # mpiexec of MPICH and all that follow it; srun --mpi=pmi2
-    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),  # of Open MPI
-    ("SLURM_STEP_NUM_TASKS", "PMIX_RANK"),  # srun --mpi=pmix
-)
-_LOCAL_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 _GLOO_VARIABLE = "HOROVOD_GLOO_RENDEZVOUS_ADDR"  # horovodrun sets it if ranks meet without MPI
 _END_SECONDS = 60.0  # for the other ranks to end
 POLL_SECONDS = 0.005
@@ -31,48 +26,20 @@ _is_ours = False  # this module has started MPI
 _is_broken = False  # a rank was lost: to end MPI would wait for it
 
 
-def launched_size() -> int:
-    """The number of ranks that mpiexec or srun started; 1 if none did."""
-    return max(1, _launched()[0])
-
-
-def launched_rank() -> int:
-    """The rank that it gave this process."""
-    return _launched()[1]
-
-
-def launched_local_rank() -> int:
-    """That among the ranks of its host; 0 if it is unknown."""
-    return next((found for found in map(_number, _LOCAL_VARIABLES) if found is not None), 0)
-
-
-def _launched():
-    """(size, rank), as the first launcher says that has set both."""
-    for size, rank in (map(_number, of_one) for of_one in LAUNCHERS):
-        if size is not None and rank is not None:
-            return size, rank
-    return 1, 0
-
-
-def _number(variable):
-    value = os.environ.get(variable, "")
-    return int(value) if value.isdecimal() else None
-
-
 @functools.cache
 def is_usable() -> bool:
     """Whether MPI started this process as one of several ranks, and mpi4py is installed.
 
     Nothing is imported.
     """
-    if launched_size() == 1 or _GLOO_VARIABLE in os.environ:
+    if mpi_size() == 1 or _GLOO_VARIABLE in os.environ:
         return False
     if importlib.util.find_spec("mpi4py") is not None:
         return True
     _logger.warning(
         "MPI started this process as one of %d ranks, but mpi4py is not installed, so MPI is not "
         "used: pip install 'sok_compat[mpi]'",
-        launched_size(),
+        mpi_size(),
     )
     return False
 
@@ -96,6 +63,14 @@ def library() -> Any:
         global _is_ours
         _is_ours = True
     return mpi
+
+
+def numbers_alike(rank: int, size: int) -> bool:
+    """Whether MPI numbers the ranks like this, and lets several threads call it."""
+    mpi = library()
+    world = mpi.COMM_WORLD
+    is_safe = mpi.Query_thread() == mpi.THREAD_MULTIPLE
+    return is_safe and (world.Get_rank(), world.Get_size()) == (rank, size)
 
 
 def end_at_exit() -> None:

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.mpi.job import MpiJob
+if TYPE_CHECKING:
+    from sok_compat.ranks.mpi.job import MpiJob
 
 
 class TapeOfRanks:
     """A tf.GradientTape whose gradients are means, or sums, over ranks."""
 
-    def __init__(self, job: MpiJob, gradtape: tf.GradientTape, op: str = MpiJob.Average) -> None:
+    def __init__(self, job: MpiJob, gradtape: tf.GradientTape, op: str) -> None:
         """
         Args:
           job: the ranks.

@@ -12,7 +12,7 @@ from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.keys import checked_keys, in_shape_of
 from sok_compat.lookup.table_lookup import Lookup
-from sok_compat.ranks.identity import ranks_of_job
+from sok_compat.ranks.current_job import active_job
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, constant_value
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
@@ -233,9 +233,9 @@ def get_global_replica_id(comm_tool: str | None = None, var: Any = None) -> int:
         return 0
     if comm_tool == "OneDevice":
         return 0
-    ranks = ranks_of_job()
-    if comm_tool == "Horovod" and ranks is not None:
-        return ranks.rank
+    job = active_job()
+    if comm_tool == "Horovod" and job.is_initialized:
+        return job.rank()
     raise RuntimeError(
         "ranks come from Horovod only ('Horovod' after hvd.init(), else 'OneDevice', or 'Strategy' "
         "in the scope of a strategy of one replica), got "
@@ -245,6 +245,6 @@ def get_global_replica_id(comm_tool: str | None = None, var: Any = None) -> int:
 
 def _get_comm_tool() -> str:
     """'Horovod' after hvd.init(), 'Strategy' in a tf.distribute strategy, else 'OneDevice'."""
-    if ranks_of_job() is not None:
+    if active_job().is_initialized:
         return "Horovod"
     return "Strategy" if tf.distribute.has_strategy() else "OneDevice"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.ranks.identity import ranks_of_job
+from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, keras_3
@@ -83,8 +83,8 @@ class TFDistributedEmbedding(keras.layers.Layer):
         Raises:
           RuntimeError: there are several Horovod ranks, each with its own copy.
         """
-        ranks = ranks_of_job()
-        if ranks is not None and ranks.size > 1:
+        ranks = current_ranks()
+        if ranks.size > 1:
             raise RuntimeError(
                 f"each of the {ranks.size} ranks has its own {self._embedding_weights.name}: "
                 "make them equal with hvd.broadcast_global_variables(0)"

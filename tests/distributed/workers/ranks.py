@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from sok_compat.ranks.mpi.library import launched_rank, launched_size
+from sok_compat.ranks.launched import mpi_rank, mpi_size
 from tests.support.gpu_kernels import use_what_is_asked_for
 
 EAGER_VARIABLE = "SOK_TEST_EAGER"  # in the environment: the worker runs in eager mode
@@ -23,7 +23,7 @@ use_what_is_asked_for()
 
 # One process does not even import Horovod, nor do ranks that mpiexec starts.
 hvd = None
-RANK, SIZE = launched_rank(), launched_size()
+RANK, SIZE = mpi_rank(), mpi_size()
 if "HOROVOD_RANK" in os.environ:
     import horovod.tensorflow as hvd
 

@@ -4,7 +4,7 @@
 import numpy as np
 
 import sok_compat.deeprec as tf
-from sok_compat.training import horovod_names as hvd  # the stand-in
+from sok_compat.run.horovod_stand_in import names
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 
 BATCH, NUM_KEYS, DIM, STEPS = 8, 20, 3, 4
@@ -28,7 +28,10 @@ def main():
         losses = [session.run([loss, train_op], {fed: share})[0] for share in ids]
         dense = session.run(weights)
         rows = dict(zip(*session.run(exported)))
-    ranks = (hvd.rank(), hvd.size(), hvd.is_initialized())  # the strategy calls hvd.init()
+    hvd = names()
+    ranks = tuple(
+        hvd[name]() for name in ("rank", "size", "is_initialized")
+    )  # the strategy calls init
     report({"losses": losses, "dense": dense, "rows": rows, "ranks": ranks})
 
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Union
 
 import tensorflow as tf
 
-from sok_compat.ranks.job import sum_over_ranks
+from sok_compat.ranks.current_job import sum_over_ranks
 from sok_compat.runtime.tf_versions import silence_deprecation
 
 scales = tf.compat.v1.mixed_precision

@@ -1,30 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An optimizer and a callback of Keras over the ranks of MPI, in the place of Horovod's."""
+"""Optimizers and a callback over the ranks of MPI, in the place of Horovod's."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.mpi.job import MpiJob
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import Optimizer, keras
+
+if TYPE_CHECKING:
+    from sok_compat.ranks.mpi.job import MpiJob
 
 
-def optimizer_of_ranks(job: MpiJob, optimizer: Any, op: str = MpiJob.Average) -> Any:
+def optimizer_of_ranks(job: MpiJob, optimizer: Any, op: str) -> Any:
     """An optimizer with the same options, whose minimize reduces gradients over ranks.
 
     apply_gradients does not, as with Horovod.
 
     Args:
       job: the ranks.
-      optimizer: one of Keras 2, legacy or not.
+      optimizer: one of tf.compat.v1.train, or of Keras 2, legacy or not.
       op: of allreduce.
 
     Raises:
       NotImplementedError: it is none of these.
     """
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return _OptimizerOfRanks(job, optimizer, op)
     kind = type(optimizer)
     names = ("_compute_gradients", "compute_gradients")  # of legacy ones and of newer ones
     name = next((name for name in names if hasattr(kind, name)), None)
@@ -40,6 +44,36 @@ def optimizer_of_ranks(job: MpiJob, optimizer: Any, op: str = MpiJob.Average) ->
 
     reducing: Any = type(kind.__name__, (kind,), {name: compute_gradients})
     return reducing.from_config(optimizer.get_config())
+
+
+class _OptimizerOfRanks(Optimizer):
+    """A tf.compat.v1.train.Optimizer that computes gradients of all ranks."""
+
+    def __init__(self, job: MpiJob, optimizer: Optimizer, op: str) -> None:
+        super().__init__(use_locking=False, name=f"Distributed{type(optimizer).__name__}")
+        self._job = job
+        self._optimizer = optimizer
+        self._op = op
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, tf.Variable]]:
+        """See the base class."""
+        return self._job.reduced(self._optimizer.compute_gradients(*args, **kwargs), self._op)
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> tf.Operation:
+        """See the base class."""
+        return self._optimizer.apply_gradients(*args, **kwargs)
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable:
+        """See the base class."""
+        return self._optimizer.get_slot(*args, **kwargs)
+
+    def get_slot_names(self) -> list[str]:
+        """See the base class."""
+        return self._optimizer.get_slot_names()
+
+    def variables(self) -> list[tf.Variable]:
+        """See the base class."""
+        return self._optimizer.variables()
 
 
 class BroadcastCallback(keras.callbacks.Callback):

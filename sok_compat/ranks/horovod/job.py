@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ranks of Horovod, which the script imported and initialized."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.ranks.horovod.communicator import Collectives, horovod_module
+from sok_compat.ranks.horovod.helpers import adapt_helpers, leave_tables_out
+from sok_compat.ranks.job import Job
+from sok_compat.runtime import integrations
+from sok_compat.runtime.tf_versions import keras
+
+
+class HorovodJob(Job):
+    """The functions of horovod.tensorflow, as they are: see the base class.
+
+    Attributes:
+      module: horovod.tensorflow.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.Average, self.Sum = module.Average, module.Sum
+        self.Min, self.Max = module.Min, module.Max
+
+    def rank(self) -> int:
+        """See the base class."""
+        return self.module.rank()
+
+    def size(self) -> int:
+        """See the base class."""
+        return self.module.size()
+
+    def local_rank(self) -> int:
+        """See the base class."""
+        return self.module.local_rank()
+
+    def allreduce(
+        self, tensor: Any, average: bool | None = None, op: Any = None, **options: Any
+    ) -> Any:
+        """See the base class."""
+        return self.module.allreduce(tensor, average, op=op, **options)
+
+    def allgather(self, tensor: Any, **options: Any) -> tf.Tensor:
+        """See the base class."""
+        return self.module.allgather(tensor, **options)
+
+    def alltoall(self, tensor: Any, splits: Any = None, **options: Any) -> Any:
+        """See the base class."""
+        return self.module.alltoall(tensor, splits=splits, **options)
+
+    def broadcast(self, tensor: Any, root_rank: int, **options: Any) -> tf.Tensor:
+        """See the base class."""
+        return self.module.broadcast(tensor, root_rank, **options)
+
+    def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
+        """See the base class."""
+        return self.module.broadcast_variables(variables, root_rank=root_rank)
+
+    def broadcast_global_variables(self, root_rank: int) -> Any:
+        """See the base class."""
+        return self.module.broadcast_global_variables(root_rank)
+
+    def DistributedOptimizer(self, optimizer: Any, **options: Any) -> Any:  # noqa: N802
+        """See the base class."""
+        return self.module.DistributedOptimizer(optimizer, **options)
+
+    def distributed_keras_optimizer(self, optimizer: Any, **options: Any) -> Any:
+        """See the base class."""
+        return horovod_module("tensorflow.keras").DistributedOptimizer(optimizer, **options)
+
+    def DistributedGradientTape(self, gradtape: Any, **options: Any) -> Any:  # noqa: N802
+        """See the base class; names of gradients do not come from variables, which may differ
+        between ranks."""
+        tape = self.module.DistributedGradientTape(gradtape, **options)
+        tape.gradient = functools.partial(tape.gradient, use_generic_names=True)
+        return tape
+
+    def broadcast_callback(
+        self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
+    ) -> keras.callbacks.Callback:
+        """See the base class."""
+        # Horovod's class of that name is a callback of tf.keras, which may be Keras 3.
+        implementation = horovod_module("_keras.callbacks")
+        bases = implementation.BroadcastGlobalVariablesCallbackImpl, keras.callbacks.Callback
+        kind = type("BroadcastGlobalVariablesCallback", bases, {})
+        callback = kind(keras.backend, root_rank, device)
+        for variable in local_variables:
+            callback.register_local_var(variable)
+        return callback
+
+    def adapt_to_tables(self, is_sharded: Callable[[Any], bool], is_connected: bool) -> None:
+        """See the base class."""
+        adapt = adapt_helpers if is_connected else leave_tables_out
+        integrations.when_there_are_tables(lambda: adapt(self.module, is_sharded))
+
+    def uses_mpi(self) -> bool:
+        """See the base class."""
+        return self.module.mpi_enabled()
+
+    def connection(self) -> Collectives:
+        """See the base class."""
+        return Collectives(self.module)
