@@ -171,12 +171,10 @@ def Variable(
       TypeError, ValueError, NotImplementedError: see StaticVariable.
     """
     del validate_shape, caching_device, variable_def
-    words = {
-        **inspect.signature(Variable).parameters,
-        **inspect.signature(StaticVariable).parameters,
-    }
-    del words["kwargs"]
-    raise_for_unknown_words("sok.Variable", kwargs, dict.fromkeys([*words, *VARIABLE_WORDS]))
+    of_classes = inspect.signature(StaticVariable.__init__).parameters
+    words = [*inspect.signature(Variable).parameters, *of_classes, *VARIABLE_WORDS]
+    known = [word for word in dict.fromkeys(words) if word not in ("self", "kwargs")]
+    raise_for_unknown_words("sok.Variable", kwargs, known)
     target_gpu = target_of(mode)
     if target_gpu == EVERY_RANK:
         return DistributedVariable(initial_value, trainable, name, dtype, **kwargs)
