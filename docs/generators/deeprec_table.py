@@ -63,8 +63,7 @@ SECTIONS = {
               "under 'collective' all ranks begin with rank 0's variables, and its folders and "
               "hooks of a chief count: "
               "[distributed](distributed.md#checkpoints-sessions-and-estimators); "
-              "`save_incremental_checkpoint_secs` saves [increments](checkpoints.md#increments). "
-              "A warning names ranks whose `tf.data` pipelines read the same rows."),
+              "`save_incremental_checkpoint_secs` saves [increments](checkpoints.md#increments)."),
         Entry("tf.train.ChiefSessionCreator tf.train.latest_checkpoint", "differs",
               "a rank that names its folder otherwise, such as by the time, restores what rank 0 "
               "saved in `MonitoredTrainingSession`"),

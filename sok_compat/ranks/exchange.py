@@ -159,15 +159,31 @@ class ExchangeThread:
 
     def _watch(self):
         """Ends all exchanges if they fail, or if a rank stops answering; each sends a heartbeat
-        every HEARTBEAT_SECONDS."""
+        every HEARTBEAT_SECONDS. Warns of ranks that read the same rows."""
         failure = ctypes.create_string_buffer(2 * MOST_CHARACTERS)
+        has_warned = self._connection.rank != 0
         while not self._library.sok_exchange_is_closed():
             time.sleep(WATCH_SECONDS)
+            has_warned = has_warned or self._warn_of_same_rows()
             self._library.sok_exchange_failure(failure, ctypes.c_int64(len(failure)))
             if failure.value:
                 self._abort(failure.value.decode(errors="replace"))
             elif self._library.sok_exchange_silent_seconds() > self._stall_seconds:
                 self._abort(f"no answer for {self._stall_seconds:g} s ({STALL_TIMEOUT.name})")
+
+    def _warn_of_same_rows(self):
+        """Whether there was something to warn of."""
+        alike = self._library.sok_exchange_ranks_alike()
+        ranks = [rank for rank in range(64) if alike >> rank & 1]
+        if ranks:
+            _logger.warning(
+                "%s read the same rows, as they look up the same keys: %d ranks then train as one "
+                "rank would. Give each its share, before the dataset is shuffled and batched: "
+                "dataset.shard(hvd.size(), hvd.rank())",
+                _ranks(ranks),
+                len(ranks),
+            )
+        return bool(ranks)
 
     def _abort(self, seen):
         with self._aborting:  # reported only once

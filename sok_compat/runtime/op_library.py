@@ -48,6 +48,7 @@ c_library.sok_exchange_start.argtypes = (
 )
 c_library.sok_exchange_silent_seconds.restype = ctypes.c_double
 c_library.sok_exchange_num_saturated.restype = ctypes.c_int64
+c_library.sok_exchange_ranks_alike.restype = ctypes.c_uint64
 c_library.sok_checkpoint_bytes.restype = ctypes.c_int64
 c_library.sok_exchange_note_lookup.argtypes = [ctypes.c_char_p, ctypes.c_int64]
 TAKE_STRING = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)

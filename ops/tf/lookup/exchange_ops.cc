@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that send the keys of a group of lookups to their owners, rows back, and gradients to the
 // owners: one request each. The exchange takes place in the host's memory.
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ops/exchange/payload/same_requests.h"
 #include "ops/exchange/payload/sharded_request.h"
+#include "ops/tf/base/exported.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/lookup/bags_input.h"
@@ -20,6 +24,7 @@ namespace sok {
 namespace {
 
 namespace tf = tensorflow;
+std::atomic<RankBits> ranks_alike{0};  // of lookups that trained
 using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokExchangeKeys")
@@ -144,6 +149,7 @@ class ExchangeKeysOp : public ExchangeOp {
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Group group(ctx);
+    CollectiveHandleIn(Input(ctx, "collective"))->NoteAlike(same_requests_.AlikeIn(result.parts));
     const auto parts = SplitRequests(key_bytes_.size(), result.parts);
     for (int i = 0; i < group.size(); ++i) {
       const auto item = static_cast<size_t>(i);
@@ -177,6 +183,7 @@ class ExchangeKeysOp : public ExchangeOp {
   }
 
   const int64_t num_trips_;
+  SameRequests same_requests_;
   std::vector<Combiner> combiners_;
   std::vector<int64_t> dims_;
   std::vector<int64_t> key_bytes_;
@@ -319,6 +326,7 @@ class ExchangeValuesOp : public ExchangeOp {
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
+    ranks_alike |= trained_alike_.Note(CollectiveHandleIn(Input(ctx, "collective"))->alike());
     const Group group(ctx);
     const std::vector<int64_t> dims = Dims(group);
     const auto kept = RankThatKeeps(ctx, OpCall(ctx), wire_dtypes_);
@@ -346,6 +354,7 @@ class ExchangeValuesOp : public ExchangeOp {
     return dims;
   }
 
+  TrainedAlike trained_alike_;
   std::vector<Element> wire_dtypes_;
 };
 
@@ -366,3 +375,6 @@ const RegisteredKernel kExchangeKernels[] = {
 
 }  // namespace
 }  // namespace sok
+
+/// The ranks, a bit for each of the first 64, that trained on the same keys of this rank.
+SOK_EXPORT uint64_t sok_exchange_ranks_alike() { return sok::ranks_alike; }

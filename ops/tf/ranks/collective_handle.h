@@ -4,6 +4,7 @@
 #ifndef SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_
 #define SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <new>
@@ -11,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "ops/exchange/payload/same_requests.h"
 #include "ops/exchange/rendezvous/coordinator.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/ranks/exchange_service.h"
@@ -30,10 +32,14 @@ class CollectiveHandle {
   Coordinator& coordinator() const { return *coordinator_; }
   const std::shared_ptr<Coordinator>& shared_coordinator() const { return coordinator_; }
   const Collective& collective() const { return collective_; }
+  /// The ranks that request the same as rank 0, for the op of the gradients.
+  RankBits alike() const { return alike_; }
+  void NoteAlike(RankBits alike) const { alike_ = alike; }
 
  private:
   const std::shared_ptr<Coordinator> coordinator_;
   const Collective collective_;
+  mutable std::atomic<RankBits> alike_{0};
 };
 
 /// The collective in a scalar variant tensor.

@@ -17,7 +17,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.sessions.same_input import text_of_input, trains, warn_of_same_input
 from sok_compat.checkpoint.sessions.saver_hooks import SavesOnAllRanks, Saving, saver_of
 from sok_compat.checkpoint.sessions.savers_of_ranks import (
     has_shared_tables,
@@ -120,13 +119,11 @@ def _with_saves_of_rank_0(hooks, creator):
         "savings": [dataclasses.astuple(Saving.of(hooks[at])) for at in places],
         "has_listeners": any(members.listeners_of(hooks[at]) for at in places),
         "folders_of_events": list(filter(None, map(_folder_of_events, hooks))),
-        "input": text_of_input(graph) if trains(graph) else "",
     }
     of_ranks = [
         json.loads(text) for text in allgather_strings("hooks_of_session", json.dumps(mine), graph)
     ]
     _check(of_ranks)
-    warn_of_same_input([each["input"] for each in of_ranks])
     first, is_first = of_ranks[0], current_ranks().rank == 0
     if not is_first:
         for hook in hooks:

@@ -198,7 +198,7 @@ class _Methods(_Estimator):
         if max_steps is not None and max_steps <= self._first_step():
             tf.logging.info("Skipping training: max_steps=%s has been reached.", max_steps)
             return self
-        hooks = with_broadcast(hooks, trains=True)
+        hooks = with_broadcast(hooks)
         self._saves_by_itself = not _saves(hooks)
         return super().train(input_fn, hooks, steps, max_steps, saving_listeners)
 

@@ -14,7 +14,6 @@ import tensorflow.compat.v1 as tf
 from sok_compat.checkpoint.saver.increment_hook import IncrementalSaverHook
 from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
 from sok_compat.checkpoint.sessions.restored_sessions import NoEvents
-from sok_compat.checkpoint.sessions.same_input import InputCheck
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.run_folders import share_folder
@@ -60,7 +59,7 @@ def monitored_training_session(
             f"{options['save_summaries_secs']}: use save_summaries_steps"
         )
     last_hooks = share_folder(options.get("checkpoint_dir"))
-    options["hooks"] = [*with_broadcast(options.get("hooks"), trains=True), *last_hooks]
+    options["hooks"] = [*with_broadcast(options.get("hooks")), *last_hooks]
     if current_ranks().rank != 0:
         options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
         if has_summaries:
@@ -92,21 +91,12 @@ def _save_increments(options: dict[str, Any], seconds: float) -> None:
 
 
 def with_broadcast(
-    hooks: Iterable[tf.train.SessionRunHook] | None, trains: bool = False
+    hooks: Iterable[tf.train.SessionRunHook] | None,
 ) -> list[tf.train.SessionRunHook]:
-    """The hooks, after one that broadcasts the ordinary variables of rank 0.
-
-    Args:
-      hooks: of the script, or None.
-      trains: whether ranks should read different rows, so that a hook warns if they do not.
-    """
+    """The hooks of a script, after one that broadcasts the ordinary variables of rank 0."""
     if not is_collective():
         return list(hooks or [])
-    return [
-        active_job().BroadcastGlobalVariablesHook(0),
-        *([InputCheck()] if trains else []),
-        *(hooks or []),
-    ]
+    return [active_job().BroadcastGlobalVariablesHook(0), *(hooks or [])]
 
 
 def _add_summaries(options: dict[str, Any]) -> None:

@@ -61,14 +61,6 @@ def test_rank_0_exports_in_a_job_that_only_exports():
 
 
 @needs_estimator
-def test_without_a_strategy_ranks_are_told_once_that_they_read_the_same_rows():
-    """By the runs of one process together; not of evaluations, nor of inputs with shards."""
-    first, second = (rank["told"] for rank in ranks_without_strategy())
-    (message,) = first
-    assert message.startswith("ranks 0, 1 read the same rows") and second == []
-
-
-@needs_estimator
 def test_ranks_that_name_the_folder_otherwise_restore_what_rank_0_has_saved():
     first, second = ranks()
     assert re.search(r"same_0/model\.ckpt-4$", first["latest"])
@@ -86,14 +78,6 @@ def test_a_rank_that_has_trained_finds_the_last_checkpoint():
 def test_a_canned_estimator_exports_once():
     first, second = ranks()
     assert first["canned"] is not None and second["canned"] is None
-
-
-@needs_estimator
-def test_ranks_are_told_once_that_they_read_the_same_rows():
-    first, second = ranks()
-    (message,) = first["told"]
-    assert re.match(r"ranks 0, 1 read the same rows, .*dataset\.shard\(hvd\.size\(\), ", message)
-    assert second["told"] == first["told_of_shards"] == second["told_of_shards"] == []
 
 
 @pytest.mark.parametrize("way", ["by_builder", "at_once"])

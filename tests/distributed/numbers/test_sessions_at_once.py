@@ -39,3 +39,12 @@ def test_a_step_that_one_rank_skips_meets_no_other_session(step):
             assert [number] in of_session or "UnknownError" in of_session
             skipped = skipped or "ValueError" in of_session
     assert skipped
+
+
+def test_ranks_that_read_the_same_rows_are_told_once():
+    """By rank 0; not of rows that a script does not read, nor of evaluations."""
+    first, second = reports(run_ranks("numbers.same_rows", 2))
+    (message,) = first.pop("same rows")
+    assert message.startswith("ranks 0, 1 read the same rows, as they look up the same keys")
+    assert "dataset.shard(hvd.size(), " in message
+    assert not any(first.values()) and not any(second.values())
