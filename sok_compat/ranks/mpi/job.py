@@ -8,6 +8,7 @@ is. A sum takes as many bytes as a ring does: each rank sums one part, and sends
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -17,7 +18,6 @@ from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.job import Job, check_options, checked_op
 from sok_compat.ranks.launched import mpi_local_rank, mpi_rank, mpi_size
 from sok_compat.ranks.mpi.connection import MpiConnection
-from sok_compat.ranks.mpi.optimizers import BroadcastCallback, optimizer_of_ranks
 from sok_compat.ranks.mpi.tape import TapeOfRanks
 from sok_compat.ranks.shared_gradients import mark, reduced_table, table_of
 from sok_compat.runtime.op_library import c_library, ops
@@ -148,7 +148,7 @@ class MpiJob(Job):
           NotImplementedError: an optimizer of another kind, or an option that needs Horovod.
         """
         check_options("DistributedOptimizer", options)
-        return optimizer_of_ranks(self, optimizer, op or self.Average)
+        return _optimizers().optimizer_of_ranks(self, optimizer, op or self.Average)
 
     def DistributedGradientTape(self, gradtape: Any, *, op: Any = None, **options: Any) -> Any:
         """See the base class."""
@@ -159,7 +159,7 @@ class MpiJob(Job):
         self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
     ) -> keras.callbacks.Callback:
         """See the base class."""
-        return BroadcastCallback(self, root_rank, local_variables)
+        return _optimizers().BroadcastCallback(self, root_rank, local_variables)
 
     def adapt_to_tables(self, is_sharded: Callable[[Any], bool], is_connected: bool) -> None:
         """See the base class."""
@@ -223,3 +223,8 @@ def _exchanged_texts(text, name):
 def _no_gradient(upstream):
     del upstream
     raise NotImplementedError("the minimum or maximum over ranks has no gradient")
+
+
+def _optimizers() -> Any:
+    """The module of what needs Keras 2, which not all have."""
+    return importlib.import_module("sok_compat.ranks.mpi.optimizers")
