@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras, variable_of
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from sok_compat.tables.slot_variable import SlotVariable
 from tests.support.cases.layer_cases import LayerCase
@@ -50,7 +50,7 @@ def test_a_table_as_a_variable(sok):
     assert table.is_initialized()
     assert table.initializer is None and table.num_keys() == 0
     assert isinstance(table, tf.Variable) and "10000" in repr(table) and "numpy" not in repr(table)
-    assert [v is table for v in layer.trainable_variables] == [True]
+    assert [variable_of(v) is table for v in layer.trainable_variables] == [True]
     assert not tf.compat.v1.global_variables() and not tf.compat.v1.trainable_variables()
     with pytest.raises(NotImplementedError):
         table.__deepcopy__({})

@@ -64,9 +64,15 @@ class EmbeddingLayer(keras.layers.Layer):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls `call`; Keras 2 tells the layers of any model whether it trains, Keras 3 only those
-        of one whose `call` takes `training`."""
-        if keras_3 is not None and is_evaluated_by_model():
+        of one whose `call` takes `training`. Keras 3 takes no inputs of an unknown rank."""
+        if keras_3 is None:
+            return super().__call__(*args, **kwargs)
+        if is_evaluated_by_model():
             kwargs.setdefault("training", False)
+        shapes = [getattr(given, "shape", None) for given in (*args, *kwargs.values())]
+        if any(isinstance(shape, tf.TensorShape) and shape.rank is None for shape in shapes):
+            with tf.name_scope(self.name):
+                return self.call(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
     def set_handle(self, make_handle: Callable[..., Any], **settings: Any) -> None:
