@@ -29,6 +29,7 @@ struct Arrival {
   const float* initial_rows = nullptr;  // [num_keys, dim], there, too; nullptr: first values
   int64_t running_step = 0;             // the step that looks them up
   int64_t since = 0;                    // when that step first used the table
+  int64_t generation = 0;               // of the row ids of keys that keep their rows
   // kTrain, on the host:
   int64_t training_step = 0;
   const int32_t* counts = nullptr;  // [num_keys], occurrences in this training step

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.runtime.op_library import ops
-from sok_compat.tables.rows.row_ids import kept_as
+from sok_compat.tables.rows.row_generations import kept_as
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
@@ -150,8 +150,7 @@ class NewKeys:
             places, absent = (tf.boolean_mask(each, is_drawn) for each in (places, absent))
         inserted = self._inserted(table, absent, places)
         all_row_ids = tf.tensor_scatter_nd_update(row_ids, places[:, tf.newaxis], inserted)
-        if table.history is not None:  # else no key loses its row
-            all_row_ids = kept_as(all_row_ids, row_ids, inserted)
+        all_row_ids = kept_as(all_row_ids, row_ids, inserted)
         num_left = 0 if self.draw is None else tf.math.count_nonzero(all_row_ids < 0)
         return all_row_ids, tf.zeros([num_left, table.dim])
 

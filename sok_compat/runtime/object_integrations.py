@@ -22,6 +22,13 @@ CHANGES_OF_OBJECTS = tuple(
     ChangeOfObject(name, purpose, tested_on, f"tests/{tested_by}.py", undo)
     for name, purpose, tested_on, tested_by, undo in (
         (
+            "tf.convert_to_tensor of tf.IndexedSlices, outside of graphs",
+            "slices of tables' gradients are added up by row id, without its generation",
+            _TENSORFLOW,
+            "variables/test_rows_of_gradients",
+            "ends with the process; slices of other variables give what they gave before",
+        ),
+        (
             "tf.train.SummarySaverHook._summary_writer, StepCounterHook._summary_writer",
             "another rank's hook with rank 0's folder gets a writer that writes nothing: two "
             "writers in a folder may pick the same file name",

@@ -7,6 +7,7 @@ from sok_compat.runtime.integration import Integration
 from sok_compat.runtime.tf_versions import (
     DefaultStrategyExtended,
     MonitoredSessionOfAnyKind,
+    _DenseResourceVariableProcessor,
     checkpoint,
     checkpoint_utils,
     clip_ops,
@@ -262,6 +263,15 @@ _OF_OPTIMIZERS = (
         "build",
         ("self", "var_list"),
         of="_BaseOptimizer",
+    ),
+    _integration(
+        "tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs",
+        "a gradient of a table is applied to the rows that its keys have then, or raises",
+        "variables/test_rows_of_gradients",
+        lambda: _DenseResourceVariableProcessor,
+        "update_op",
+        ("self", "optimizer", "g"),
+        of="_DenseResourceVariableProcessor",
     ),
 )  # fmt: skip
 _OF_WRITES = tuple(

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import members
-from sok_compat.tables.rows.row_ids import checking_rows
+from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.shown_rows import showing_all_rows
 from sok_compat.tables.table import Table
 from sok_compat.training.rows_of_gradients import (
@@ -154,11 +154,12 @@ class SGD:
 def _descend(variable: tf.Variable, gradient: Any, rate: tf.Variable) -> Any:
     if not isinstance(gradient, tf.IndexedSlices):
         return variable.assign_sub(tf.cast(rate, gradient.dtype) * gradient)
+    gradient = rows_of_gradient(variable, gradient)
     delta = tf.cast(rate, gradient.dtype) * gradient.values
     slices = tf.IndexedSlices(delta, gradient.indices, gradient.dense_shape)
     is_table = isinstance(variable, Table)
     shown = showing_all_rows(variable) if is_table else contextlib.nullcontext()
-    with checking_rows(variable, gradient), shown:
+    with shown:
         return variable.scatter_sub(slices)
 
 

@@ -26,6 +26,7 @@ from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.key_history import HasHistory, check_history
 from sok_compat.tables.no_copies import NoCopies
 from sok_compat.tables.placement import Placement
+from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.row_reads import RowReads
 from sok_compat.tables.rows.row_updates import RowUpdates
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
@@ -398,3 +399,4 @@ def is_shared_table(variable: Any) -> bool:
 
 integrations.when_there_are_tables(lambda: accept_strategies(is_part_of_table))
 integrations.when_there_are_tables(scatter_by_methods)
+integrations.when_there_are_tables(update_rows_of_gradients)

@@ -27,9 +27,8 @@ from sok_compat.runtime.tf_versions import (
     keras_optimizers,
     members,
 )
-from sok_compat.tables.rows.row_ids import checking_rows
+from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.shown_rows import (
-    showing_all_rows,
     showing_rows_in_use,
     showing_some_rows,
 )
@@ -117,8 +116,7 @@ def _is_by_rows(optimizer: Any, variable: Any) -> bool:
 
 
 def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps an update so that it applies to the shown rows, if one of these optimizers made it, and
-    by row id, if another did.
+    """Wraps an update so that it applies to the shown rows, if one of these optimizers made it.
 
     Args:
       table: the Table, or any other variable.
@@ -134,16 +132,13 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
 
     @functools.wraps(update)  # nested strategies wrap it again
     def update_rows(table, *args, **kwargs):
-        if table.shows_rows():
+        if table.shows_rows() or not is_by_rows:
             return update(table, *args, **kwargs)
         gradients, others = args[:1], args[1:]
-        with contextlib.ExitStack() as stack:
-            for each in gradients:
-                stack.enter_context(checking_rows(table, each))
-            if not is_by_rows or any(_updates_rows_of_batch(optimizer, g) for g in gradients):
-                stack.enter_context(showing_all_rows(table))
-                return update(table, *args, **kwargs)
-            rows = stack.enter_context(showing_rows_in_use(table))
+        if any(_updates_rows_of_batch(optimizer, gradient) for gradient in gradients):
+            return update(table, *args, **kwargs)
+        gradients = [rows_of_gradient(table, gradient) for gradient in gradients]
+        with showing_rows_in_use(table) as rows:
             return update(table, *map(rows.localized, gradients), *others, **kwargs)
 
     return update_rows

@@ -16,7 +16,7 @@ from typing import Any, Union
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import has_keras_2, keras_optimizers, make_slots, members
-from sok_compat.tables.rows.row_ids import checking_rows
+from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.shown_rows import showing_all_rows, showing_rows_of, showing_some_rows
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
@@ -42,9 +42,8 @@ def apply_to_rows_of_gradients(
     variables = [variable for _, variable in grads_and_vars]
     tables = [variable for variable in variables if isinstance(variable, Table)]
     make_slots_of_tables(optimizer, variables, tables)
+    grads_and_vars = [(rows_of_gradient(v, g), v) for g, v in grads_and_vars]
     with contextlib.ExitStack() as stack:
-        for gradient, variable in grads_and_vars:
-            stack.enter_context(checking_rows(variable, gradient))
         if not _lets_rows_decay(optimizer):
             stack.enter_context(UpdateScope(tables))
             for table in tables:

@@ -24,6 +24,7 @@ from sok_compat.ranks.shared_gradients import watch_gradients
 from sok_compat.run import horovod_stand_in, script_modules
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import accept_strategies
+from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
 from sok_compat.tables.table import is_part_of_table, is_shared_table
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
@@ -76,6 +77,7 @@ BY_WHOM = {
     "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
     "tf.distribute.get_strategy().extended.colocate_vars_with": accept_all_strategies,
     "tf.keras.optimizers.Optimizer.build": update_rows_in_use_in_keras,
+    "tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs": update_rows_of_gradients,
     "tf.scatter_update and its like, their ops": scatter_by_methods,
     "tf.scatter_nd_update and its like, their ops": scatter_by_methods,
 }
@@ -195,6 +197,7 @@ OF_ONE_PROCESS = [
     "tf.distribute.StrategyExtended.colocate_vars_with",
     "tf.distribute.get_strategy().extended.colocate_vars_with",
     "tf.keras.optimizers.Optimizer.build",
+    "tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs",
     "tf.scatter_update and its like, their ops",
     "tf.scatter_nd_update and its like, their ops",
 ]
@@ -222,7 +225,7 @@ def test_nothing_is_changed_before_the_first_table():
 
 
 def test_each_says_what_it_is_for_and_where_it_is_tested():
-    assert len(integrations.INTEGRATIONS) <= 30
+    assert len(integrations.INTEGRATIONS) <= 31
     for name, integration in integrations.INTEGRATIONS.items():
         assert name == integration.name
     for change in (*integrations.INTEGRATIONS.values(), *integrations.CHANGES_OF_OBJECTS):

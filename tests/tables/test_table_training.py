@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Table
+from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.slots import slot_for
 from sok_compat.training.fused_adam import adam_step_size, apply_adam, state_of
 from sok_compat.training.update_scope import UpdateScope
@@ -94,6 +95,7 @@ def test_fused_adam(run):
             return tf.reduce_sum((table_lookup(table, keys, row_splits) - targets) ** 2)
 
         before, slices = run.gradient(loss, table)
+        slices = rows_of_gradient(table, slices)
         update = apply_adam(
             table,
             state_of(table, optimizer),

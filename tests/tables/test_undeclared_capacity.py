@@ -11,6 +11,7 @@ import sok_compat
 from sok_compat import checkpoint
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Table
+from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.slots import slot_for
 from sok_compat.training.fused_adam import adam_step_size, apply_adam, state_of
 from tests.support.lookups import lookup
@@ -38,6 +39,7 @@ def fused_adam(run, table, is_lazy):
 
     def update(loss_of):
         loss, slices = run.gradient(loss_of, table)
+        slices = rows_of_gradient(table, slices)
         step = apply_adam(
             table,
             state_of(table, optimizer),
@@ -72,6 +74,7 @@ def stock_sparse_momentum(run, table):
 
     def update(loss_of):
         loss, slices = run.gradient(loss_of, table)
+        slices = rows_of_gradient(table, slices)
         step = sparse_momentum(table, slot, slices, 0.1, 0.9)
         with tf.control_dependencies([] if step is None else [step]):
             return tf.identity(loss)
@@ -290,6 +293,7 @@ def test_hundreds_of_tables_in_a_process():
         import numpy as np
         import tensorflow as tf
         from sok_compat.tables import Table
+        from sok_compat.tables.rows.row_generations import rows_of_gradient
         from sok_compat.tables.slots import slot_for
         from tests.support.lookups import lookup
 
@@ -306,7 +310,7 @@ def test_hundreds_of_tables_in_a_process():
             slots = [slot_for(table, "optimizer", name) for name in ("m", "v")]
             with tf.GradientTape() as tape:
                 loss = tf.reduce_sum(lookup(table, tf.constant(keys), True) ** 2)
-            gradient = tape.gradient(loss, table)
+            gradient = rows_of_gradient(table, tape.gradient(loss, table))
             for slot in slots:
                 tf.raw_ops.ResourceSparseApplyMomentum(
                     var=table.handle, accum=slot.handle, lr=0.25, grad=gradient.values,

@@ -14,13 +14,13 @@ namespace tf = tensorflow;
 
 class HoldingBuffer : public tf::TensorBuffer {
  public:
-  HoldingBuffer(const tf::Tensor& tensor, std::shared_ptr<const void> held, int64_t contents)
+  HoldingBuffer(const tf::Tensor& tensor, std::shared_ptr<const void> held, int64_t generation)
       : tf::TensorBuffer(tensor.data()),
         tensor_(tensor),
         held_(std::move(held)),
-        contents_(contents) {}
+        generation_(generation) {}
 
-  int64_t contents() const { return contents_; }
+  int64_t generation() const { return generation_; }
   size_t size() const override { return tensor_.TotalBytes(); }
   tf::TensorBuffer* root_buffer() override { return this; }
   void FillAllocationDescription(tf::AllocationDescription* description) const override {
@@ -30,24 +30,24 @@ class HoldingBuffer : public tf::TensorBuffer {
  private:
   const tf::Tensor tensor_;
   const std::shared_ptr<const void> held_;
-  const int64_t contents_;
+  const int64_t generation_;
 };
 
 }  // namespace
 
-tf::Tensor Holding(const tf::Tensor& tensor, std::shared_ptr<const void> held, int64_t contents) {
+tf::Tensor Holding(const tf::Tensor& tensor, std::shared_ptr<const void> held, int64_t generation) {
   if (tensor.NumElements() == 0) return tensor;
   tf::core::RefCountPtr<tf::TensorBuffer> buffer(
-      new HoldingBuffer(tensor, std::move(held), contents));
+      new HoldingBuffer(tensor, std::move(held), generation));
   return tf::Tensor(tensor.dtype(), tensor.shape(), std::move(buffer));
 }
 
-int64_t ContentsOf(const tf::Tensor& tensor) {
+int64_t GenerationOf(const tf::Tensor& tensor) {
   const tf::TensorBuffer* buffer = tf::DMAHelper::buffer(&tensor);
   if (buffer == nullptr) return 0;
   const auto* holding =
       dynamic_cast<const HoldingBuffer*>(const_cast<tf::TensorBuffer*>(buffer)->root_buffer());
-  return holding == nullptr ? 0 : holding->contents();
+  return holding == nullptr ? 0 : holding->generation();
 }
 
 }  // namespace sok

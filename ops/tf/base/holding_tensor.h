@@ -11,13 +11,13 @@
 namespace sok {
 
 /// A tensor in the same memory. `held` lives as long as any tensor made from it in this memory.
-/// `contents`: see ContentsOf.
+/// `generation`: see GenerationOf.
 tensorflow::Tensor Holding(const tensorflow::Tensor& tensor, std::shared_ptr<const void> held,
-                           int64_t contents);
+                           int64_t generation);
 
-/// Of row ids: the contents of the table that they belong to, see TableResource::Contents; 0 if
-/// they are not in the memory of a `Holding` tensor.
-int64_t ContentsOf(const tensorflow::Tensor& tensor);
+/// Of row ids: the generation in which their table found them, see RowGenerations; 0 if they are
+/// not in the memory of a `Holding` tensor.
+int64_t GenerationOf(const tensorflow::Tensor& tensor);
 
 }  // namespace sok
 

@@ -62,7 +62,7 @@ class AdmitKeysOp : public tf::OpKernel {
         std::vector<int32_t> room_of_counts;
         arrival.counts = call.OnHost(Data<int32_t>(counts), num_keys, &room_of_counts);
         std::vector<int64_t> room_of_ids, places;
-        auto* rows_to_train = Data<int64_t>(group.Output("rows_to_train", i, keys.shape()));
+        tf::Tensor& rows_to_train = group.Output("rows_to_train", i, keys.shape());
         resource->WithRoom(call, num_keys, [&](const TableView& view) {
           if (rows_are_given_[static_cast<size_t>(i)]) {
             const int64_t* ids = call.OnHost(Data<int64_t>(row_ids), num_keys, &room_of_ids);
@@ -70,8 +70,9 @@ class AdmitKeysOp : public tf::OpKernel {
             arrival.initial_rows = Data<float>(absent_rows);
             arrival.places = places.data();
           }
-          view.Arrive(call, arrival, rows_to_train);
+          view.Arrive(call, arrival, Data<int64_t>(rows_to_train));
         });
+        rows_to_train = resource->KeepRows(rows_to_train, arrival);
       });
     });
   }

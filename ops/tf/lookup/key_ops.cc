@@ -217,7 +217,7 @@ class FindRowsOp : public tf::AsyncOpKernel {
     } else {
       resource->Find(call, arrival, row_ids);
     }
-    output = resource->KeepRows(output, arrival.since);
+    output = resource->KeepRows(output, arrival);
   }
 
   const bool insert_;
@@ -261,10 +261,10 @@ class InsertAbsentOp : public tf::OpKernel {
     } else {  // searching for all keys is faster than waiting
       InsertAll(call, table.get(), arrival, nullptr, Data<int64_t>(output));
     }
-    output = table->KeepRows(output, arrival.since);
+    arrival.generation = GenerationOf(found);  // of the older ones among them
+    output = table->KeepRows(output, arrival);
     if (arrival.since != 0) {
-      const int64_t contents = ContentsOf(output);
-      output = Holding(output, std::make_shared<tf::Tensor>(found), contents);
+      output = Holding(output, std::make_shared<tf::Tensor>(found), arrival.generation);
     }
   }
 
@@ -323,7 +323,7 @@ class InsertRowsOp : public tf::OpKernel {
         CheckInitialRows(view.options(), keys, initial_rows);
         view.Arrive(call, arrival, Data<int64_t>(row_ids));
       });
-      row_ids = resource->KeepRows(row_ids, arrival.since);
+      row_ids = resource->KeepRows(row_ids, arrival);
     });
   }
 };

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of lookups that say which keys lose their rows, and that give rows to some new keys only.
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "ops/base/counter_random.h"
 #include "ops/base/hash.h"
-#include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
@@ -49,15 +47,6 @@ REGISTER_OP("SokDrawKeys")
     .Doc(
         "Draws each key with the probability `ratio`: a pure function of the seed, the key, and "
         "how many draws this table has seen.");
-
-REGISTER_OP("SokKeepRows")
-    .Input("row_ids: int64")
-    .Input("found: int64")
-    .Output("kept: int64")
-    .SetShapeFn(ShapesOfInputs)
-    .Doc(
-        "The row ids, in memory that keeps rows from being reused as the tensor `found` of an op "
-        "that finds rows does. Stock ops on row ids, such as a gather, do not.");
 
 class MakeRoomOp : public tf::OpKernel {
  public:
@@ -113,21 +102,9 @@ class DrawKeysOp : public tf::OpKernel {
   const int64_t seed_;
 };
 
-class KeepRowsOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const auto found = std::make_shared<tf::Tensor>(Input(ctx, "found"));
-      SetOutput(ctx, "kept", Holding(Input(ctx, "row_ids"), found, ContentsOf(*found)));
-    });
-  }
-};
-
 const RegisteredKernel kLimitedKeysKernels[] = {
     {"SokMakeRoom", Make<MakeRoomOp>, {"table"}},
     {"SokDrawKeys", Make<DrawKeysOp>, {"table", "is_drawn"}},
-    {"SokKeepRows", Make<KeepRowsOp>, {}},
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "ops/tf/base/border.h"
-#include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/tables/table_attributes.h"
@@ -103,17 +102,6 @@ REGISTER_OP("SokTableSize")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc("The number of keys in the table.");
-
-REGISTER_OP("SokCheckRowsFound")
-    .Input("table: resource")
-    .Input("row_ids: int64")
-    .Output("are_known: bool")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::ScalarShape)
-    .Doc(
-        "Whether the row ids are in the memory of an op that found them, with a hash index; fails "
-        "if it found them in other contents than the table has now: before a restore, a load or "
-        "an initialization, or in another table.");
 
 REGISTER_OP("SokTableStatistics")
     .Input("table: resource")
@@ -260,26 +248,6 @@ class TableSizeOp : public tf::OpKernel {
   }
 };
 
-class CheckRowsFoundOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const tf::ResourceHandle& handle = HandleIn(ctx, "table");
-      const int64_t found_in = ContentsOf(Input(ctx, "row_ids"));
-      Output(ctx, "are_known", {}).scalar<bool>()() = found_in != 0;
-      const auto resource = LookupTable(ctx, handle);
-      if (found_in == 0 || found_in == resource->Contents()) return;
-      resource->WithTable([&](Table& table) {
-        Throw(ErrorCode::kFailedPrecondition, "table '", table.options().name,
-              "': a gradient has row ids of other contents: the table has been restored, loaded or "
-              "initialized since the lookup, and other keys may have these rows now. Look the keys "
-              "up again, and take the gradient of that");
-      });
-    });
-  }
-};
-
 class TableStatisticsOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -378,7 +346,6 @@ const RegisteredKernel kTableKernels[] = {
     {"SokTableAttachSlot", Make<TableAttachSlotOp>, {"table", "slot"}},
     {"SokTableDetachSlot", Make<TableDetachSlotOp>, {"table", "slot"}},
     {"SokTableSize", Make<TableSizeOp>, {"table", "num_keys"}},
-    {"SokCheckRowsFound", Make<CheckRowsFoundOp>, {"table", "are_known"}},
     {"SokTableStatistics", Make<TableStatisticsOp>, {"table", "statistics"}},
     {"SokTablePreset", Make<TablePresetOp>, {"table"}},
     {"SokReadFirstRows", Make<ReadFirstRowsOp>, {"table"}},

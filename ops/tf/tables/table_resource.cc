@@ -132,12 +132,6 @@ void TableResource::DetachSlot(const tf::Var* variable) {
   fingerprints_->Forget();
 }
 
-int64_t TableResource::Contents() {
-  const std::shared_lock<FairSharedMutex> lock(mutex_);
-  CheckInitialized();
-  return table_->options().use_hash_index ? contents_ : 0;
-}
-
 void TableResource::WithTable(const std::function<void(Table& table)>& use) {
   std::shared_lock<FairSharedMutex> lock(mutex_);
   CheckInitialized();
@@ -152,6 +146,7 @@ Arrival TableResource::ArrivalOf(tf::OpKernelContext* ctx, Arrival::Purpose purp
   arrival.keys = Data<int64_t>(keys);
   arrival.since = NoteStep(ctx);
   if (notes_steps_) arrival.running_step = steps_->StepOf(ctx);
+  arrival.generation = generations_.Current();
   return arrival;
 }
 
@@ -167,6 +162,7 @@ void TableResource::SetContents(std::shared_ptr<Table> table, std::unique_ptr<Ke
   table_ = std::move(table);
   policy_ = std::move(policy);
   contents_ = ++last_contents;
+  generations_.Replace(table_->options().use_hash_index);
   fingerprints_->Forget();
 }
 
@@ -218,10 +214,10 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
   }
 }
 
-tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, int64_t since) {
+tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, const Arrival& found_by) {
   std::shared_ptr<KeptRows> kept;
-  if (notes_steps_) kept = std::make_shared<KeptRows>(steps_.GetNewRef(), this, since);
-  return Holding(row_ids, std::move(kept), Contents());
+  if (notes_steps_) kept = std::make_shared<KeptRows>(steps_.GetNewRef(), this, found_by.since);
+  return Holding(row_ids, std::move(kept), found_by.generation);
 }
 
 int64_t TableResource::NumWaiting() {

@@ -16,6 +16,7 @@
 #include "ops/history/key_policy.h"
 #include "ops/tf/steps/session_steps.h"
 #include "ops/tf/tables/row_fingerprints.h"
+#include "ops/tf/tables/row_generations.h"
 #include "ops/tf/tables/table_slots.h"
 #include "ops/tf/tables/table_view.h"
 
@@ -73,10 +74,9 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
   /// Called when a lookup of several ranks finds rows: from now on Initialize makes others of them.
   void NoteLookupOfRanks() { was_looked_up_ = true; }
   /// Returns `row_ids` in the same memory. As long as this memory lives, in any tensor, these rows
-  /// are not reused in tables with eviction: a gradient of eager code is applied by another step
-  /// than the one that found its rows. ContentsOf gives the contents that they belong to. `since`:
-  /// what NoteStep returned before it found them.
-  tensorflow::Tensor KeepRows(const tensorflow::Tensor& row_ids, int64_t since);
+  /// are not reused in tables with eviction: the ops of an eager lookup are steps of their own.
+  /// GenerationOf gives their generation. `found_by`: what found them.
+  tensorflow::Tensor KeepRows(const tensorflow::Tensor& row_ids, const Arrival& found_by);
   /// Keys that come in the step of `ctx`, as NoteStep.
   Arrival ArrivalOf(tensorflow::OpKernelContext* ctx, Arrival::Purpose purpose,
                     const tensorflow::Tensor& keys);
@@ -90,9 +90,8 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
       tensorflow::OpKernelContext* ctx) {
     return steps_->registry().WaitingKeys(steps_->StepOf(ctx), contents_);
   }
-  /// A unique number of the table's contents: another one after they were replaced or emptied, when
-  /// other keys may have its row ids; 0 without a hash index.
-  int64_t Contents();
+  /// Which row ids of gradients still are those of their keys, with a hash index.
+  RowGenerations& generations() { return generations_; }
   /// The number of keys evicted since the table was made.
   int64_t NumEvicted() const { return num_evicted_; }
   /// The number of keys that a filter has counted exactly and that have no row.
@@ -147,6 +146,7 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
     return steps_->registry().GiveIds(step, contents_, std::move(keys));
   }
   void NoteEvicted(const std::vector<int64_t>& keys, const std::vector<int64_t>& rows) override {
+    generations_.Evict(rows);
     fingerprints_->Gone(keys, rows);
     num_evicted_ += static_cast<int64_t>(keys.size());
   }
@@ -183,6 +183,7 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
   std::atomic<int64_t> num_draws_{0};
   std::atomic<int64_t> num_evicted_{0};
   int64_t contents_ = 0;  // a unique number of the table's contents
+  RowGenerations generations_;
   const std::shared_ptr<RowFingerprints> fingerprints_ = std::make_shared<RowFingerprints>();
   std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run; without a capacity only
 };

@@ -22,7 +22,7 @@ from sok_compat.ranks.collectives import gradient_occurrence
 from sok_compat.runtime.op_arguments import arguments_of, gradients_of
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_shape
-from sok_compat.tables.rows.row_ids import kept_as
+from sok_compat.tables.rows.row_generations import ids_of_gradient, kept_as
 
 if TYPE_CHECKING:
     # One for each input of an op.
@@ -241,11 +241,12 @@ def _slices_of_table(
     if gradient_kind(op) == "inserts" or op.get_attr("all_keys_have_rows"):
         if tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
             row_ids = tf.identity(row_ids)  # captured by a separate gradient function
-        return tf.IndexedSlices(merged, row_ids, dense_shape_of(rows))
+        ids = ids_of_gradient(row_ids, row_ids)
+        return tf.IndexedSlices(merged, ids, dense_shape_of(rows))
     counts = gradient_kind(op) == "counts"
     places = places_to_train(row_ids) if counts else tf.where(row_ids >= 0)[:, 0]
-    trained = kept_as(tf.gather(row_ids, places), row_ids)
-    return tf.IndexedSlices(tf.gather(merged, places), trained, dense_shape_of(rows))
+    ids = ids_of_gradient(tf.gather(row_ids, places), row_ids)
+    return tf.IndexedSlices(tf.gather(merged, places), ids, dense_shape_of(rows))
 
 
 def dense_shape_of(rows: tf.Tensor) -> tf.Tensor:

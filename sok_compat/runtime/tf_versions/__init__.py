@@ -50,7 +50,7 @@ from tensorflow.python.training import (
     warm_starting_util,
 )
 from tensorflow.python.training import saver as saver_module
-from tensorflow.python.training.optimizer import Optimizer
+from tensorflow.python.training.optimizer import Optimizer, _DenseResourceVariableProcessor
 from tensorflow.python.training.saver import BaseSaverBuilder, BulkSaverBuilder
 from tensorflow.python.training.saving.saveable_object_util import (
     SaveableCompatibilityConverter,

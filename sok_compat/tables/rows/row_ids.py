@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row ids: what a graph tells of them, and what keeps their rows."""
+"""Row ids: what a graph tells of them."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.graphs import ancestors, functions_of, outside
-from sok_compat.runtime.op_library import ops
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
@@ -38,49 +36,12 @@ def giver_of_rows(row_ids: tf.Tensor) -> tf.Operation:
     return op
 
 
-@tf.autograph.experimental.do_not_convert
 def are_of_gradient(table: Table, indices: Any) -> bool:
-    """Whether indices are known to be the row ids of a gradient of a table.
-
-    In a graph they may be some of these, in another order or shape; in eager mode they are those of
-    the gradient of one lookup, as they are.
-    """
-    if tf.is_symbolic_tensor(indices):
-        return all(_finds_rows(table, op) for op in _sources(indices))
-    if not isinstance(indices, tf.Tensor):
-        return False
-    return indices.shape.num_elements() == 0 or any(map(bool, _checked(table, indices)))
-
-
-@tf.autograph.experimental.do_not_convert
-def checking_rows(variable: Any, gradient: Any) -> AbstractContextManager[Any]:
-    """Context of an update by a gradient, which fails if the rows are not those of its keys.
-
-    They are not if the table has been restored, loaded or initialized after the lookup. In a
-    session and in one function, the lookup is part of the step.
-
-    Args:
-      variable: a Table, or another variable, of which nothing is checked.
-      gradient: of the variable.
-
-    Raises:
-      tf.errors.FailedPreconditionError: they are not; in a function, when run.
-    """
-    is_of_table = isinstance(gradient, tf.IndexedSlices) and hasattr(variable, "use_hash_index")
-    return tf.control_dependencies(_checked(variable, gradient.indices) if is_of_table else [])
-
-
-def _checked(table: Table, indices: tf.Tensor) -> list[tf.Tensor]:
-    """Returns [whether the row ids are known], a bool tensor, or [] where they need no check."""
-    is_eager = tf.compat.v1.executing_eagerly_outside_functions()
-    if not is_eager or not table.use_hash_index or indices.dtype != tf.int64:
-        return []
-    if tf.is_symbolic_tensor(indices):
-        known = (*_GIVE_DISTINCT_ROWS, *_FUNCTIONS)
-        if all(op.type in known for op in _sources(indices)):
-            return []
-    with tf.device(table.device):
-        return [ops.sok_check_rows_found(table.table_handle, indices)]
+    """Whether a graph shows that indices are row ids of a table's gradient, or some of them, in
+    another order or shape."""
+    return tf.is_symbolic_tensor(indices) and all(
+        _finds_rows(table, op) for op in _sources(indices)
+    )
 
 
 def _sources(indices: tf.Tensor) -> list[tf.Operation]:
@@ -117,21 +78,6 @@ def _finds_rows(table: Table, op: tf.Operation) -> bool:
         for function in functions_of(call)
         for node in function.node_def
     )
-
-
-def kept_as(row_ids: tf.Tensor, *found: tf.Tensor) -> tf.Tensor:
-    """Returns row ids; as long as they live, tables reuse no row that one of `found` keeps.
-
-    In a session a step keeps its rows until it ends, so they are returned as they are.
-
-    Args:
-      row_ids: int64 [n].
-      *found: row ids of ops that find rows.
-    """
-    if tf.compat.v1.executing_eagerly_outside_functions():
-        for each in found:
-            row_ids = ops.sok_keep_rows(row_ids, each)
-    return row_ids
 
 
 def _takes_some(op: tf.Operation) -> bool:

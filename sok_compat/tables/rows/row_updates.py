@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from sok_compat.ranks.horovod.communicator import is_broadcast
+from sok_compat.tables.rows.row_generations import have_generations, rows_of_ids
 from sok_compat.tables.rows.row_ids import are_of_gradient
 from sok_compat.tables.rows.row_writes import all_rows, rows_at
 from sok_compat.tables.variable_mixin import VariableMixin
@@ -190,8 +191,8 @@ class RowUpdates(VariableMixin):
         Raises:
           NotImplementedError: another update; with a hash index, other indices than a gradient's.
           tf.errors.InvalidArgumentError: when run: this rank has no such row.
-          tf.errors.FailedPreconditionError: in eager mode, the indices are of a gradient whose
-            lookup came before a restore.
+          tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError: outside of graphs, as
+            `rows_of_gradient`.
         """
         self._raise_if_undefined(update)
         inserted, handle = [], "resource"
@@ -199,10 +200,14 @@ class RowUpdates(VariableMixin):
             inserted, handle = self._inserted(), "ref"
         elif not self.use_hash_index:
             indices = rows_at(self, indices)
-        elif not (self.shows_rows() or are_of_gradient(self, indices)):
+        elif self.shows_rows():
+            pass  # row ids of an optimizer
+        elif have_generations() and isinstance(indices, tf.Tensor):
+            indices, values = rows_of_ids(self, indices, values)
+        elif not are_of_gradient(self, indices):
             raise NotImplementedError(
                 f"scatter_{update} of the table {self.table_name} takes the indices of its "
-                "gradients alone, as they are: rows belong to keys. Use an optimizer, or "
+                "gradients alone: rows belong to keys. Use an optimizer, or "
                 f"{self.words.set_rows} to set rows"
             )
         with tf.device(self.device), tf.control_dependencies(inserted):

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row ids outside of sessions: a gradient may be applied long after its lookup.
+
+In a session a lookup and its update are one step, and row ids stay what they are. In eager mode,
+and in functions outside of graphs, the indices of a gradient are row ids with a generation: numbers
+that only lookups make, and that stock ops on indices (a concat, a unique, a copy) keep. At the
+update the table tells from them whether the rows are still those of the keys.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from sok_compat.runtime import integrations
+from sok_compat.runtime.op_library import ops
+from sok_compat.tables.rows.row_ids import are_of_gradient
+
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
+
+def have_generations() -> bool:
+    """Whether the row ids of gradients carry their generation: in eager mode, and in functions
+    outside of graphs. A session needs none: a lookup and its update are one step."""
+    return tf.compat.v1.executing_eagerly_outside_functions()
+
+
+def ids_of_gradient(row_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+    """Returns the indices of a gradient: row ids which `rows_of_ids` understands later.
+
+    Args:
+      row_ids: int64 [n].
+      found: row ids of an op that finds rows, or of `kept_as`: the others are among them.
+    """
+    return ops.sok_add_generation(row_ids, found) if have_generations() else row_ids
+
+
+@tf.autograph.experimental.do_not_convert
+def rows_of_gradient(variable: Any, gradient: Any) -> Any:
+    """Returns a gradient whose indices are the rows that its keys have now.
+
+    Slices of keys that have been evicted are left out.
+
+    Args:
+      variable: a Table, or another variable, whose gradient is returned as it is.
+      gradient: of the variable: as lookups give it, or summed, joined, sorted or copied since.
+
+    Raises:
+      tf.errors.FailedPreconditionError: the table has been restored, loaded or initialized after
+        the lookup; in a function, when run.
+      tf.errors.InvalidArgumentError: an index is of no lookup; likewise.
+    """
+    is_by_id = isinstance(gradient, tf.IndexedSlices) and have_generations()
+    if not is_by_id or not getattr(variable, "use_hash_index", False):
+        return gradient
+    rows, values = rows_of_ids(variable, gradient.indices, gradient.values)
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
+def rows_of_ids(table: Table, ids: Any, values: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns (row ids, their values) of the indices and values of a gradient."""
+    found = _row_ids_in_function(table, ids)
+    if found is not None:
+        return found, values
+    ids = tf.cast(ids, tf.int64)
+    with tf.device(table.device):
+        row_ids, places = ops.sok_rows_of_ids(table.table_handle, tf.reshape(ids, [-1]))
+        if table.history is None or _has_all(row_ids, ids):  # no key has lost its row
+            return tf.reshape(row_ids, tf.shape(ids)), values
+        return row_ids, tf.gather(values, places)
+
+
+def _row_ids_in_function(table: Table, ids: Any) -> tf.Tensor | None:
+    """Returns the row ids of a lookup in the same function, which is one step."""
+    while tf.is_symbolic_tensor(ids) and ids.op.type == "Identity":
+        ids = ids.op.inputs[0]
+    if not tf.is_symbolic_tensor(ids) or ids.op.type != "SokAddGeneration":
+        return None
+    row_ids = ids.op.inputs[0]
+    return row_ids if are_of_gradient(table, row_ids) else None
+
+
+def _has_all(row_ids: tf.Tensor, ids: tf.Tensor) -> bool:
+    return tf.executing_eagerly() and row_ids.shape[0] == ids.shape.num_elements()
+
+
+def kept_as(row_ids: tf.Tensor, *found: tf.Tensor) -> tf.Tensor:
+    """Returns row ids; as long as they live, tables reuse no row that one of `found` keeps.
+
+    In a session a step keeps its rows until it ends, so they are returned as they are.
+
+    Args:
+      row_ids: int64 [n].
+      *found: row ids of ops that find rows.
+    """
+    if have_generations():
+        for each in found:
+            row_ids = ops.sok_keep_rows(row_ids, each)
+    return row_ids
+
+
+def make_dense_gradients_by_row() -> None:
+    """Makes TensorFlow add up the slices of a gradient by row id where it needs a dense tensor."""
+    # Other slices have no generations, and their sums stay what they are.
+    tf.register_tensor_conversion_function(tf.IndexedSlices, _dense, priority=90)
+
+
+def _dense(slices, dtype=None, name=None, as_ref=False):
+    del as_ref
+    is_by_id = slices.indices.dtype == tf.int64 and have_generations()
+    if not is_by_id or slices.dense_shape is None or (dtype or slices.dtype) != slices.dtype:
+        return NotImplemented
+    row_ids = ops.sok_remove_generation(slices.indices)
+    return tf.math.unsorted_segment_sum(slices.values, row_ids, slices.dense_shape[0], name=name)
+
+
+integrations.when_there_are_tables(make_dense_gradients_by_row)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients that are applied after their step: to the rows of their keys, or not at all."""
+
+import numpy as np
+import pytest
+import sparse_operation_kit as sok
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import has_keras_2, keras
+
+tf1 = tf.compat.v1
+MOST = 6
+
+
+@pytest.fixture(autouse=True)
+def initialized():
+    sok.init()
+
+
+def read(table, keys):
+    bags = tf.RaggedTensor.from_row_lengths(tf.constant(keys, tf.int64), [1] * len(keys))
+    return sok.lookup_sparse(table, bags, combiners="sum")
+
+
+def gradient(table, *batches, factor=1.0):
+    with tf.GradientTape() as tape:
+        loss = sum(factor * tf.reduce_sum(read(table, keys)) for keys in batches)
+    return tape.gradient(loss, table)
+
+
+def rows_of(table):
+    keys, rows = table.export()
+    return dict(zip(keys.numpy().tolist(), rows.numpy()[:, 0].tolist()))
+
+
+def like(slices, values, indices):
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
+
+
+def unique(slices):
+    indices, places = tf.unique(slices.indices)
+    return like(
+        slices, tf.math.unsorted_segment_sum(slices.values, places, tf.size(indices)), indices
+    )
+
+
+FORMS = {
+    "as it is": lambda slices: slices,
+    "joined": lambda s: like(s, *(tf.concat([x, x], 0) for x in (s.values / 2, s.indices))),
+    "unique": unique,
+    "sorted": lambda s: like(
+        s, *(tf.gather(x, tf.argsort(s.indices)) for x in (s.values, s.indices))
+    ),
+    "of the host": lambda s: like(s, *(tf.constant(x.numpy()) for x in (s.values, s.indices))),
+    "of a function": lambda s: tf.function(lambda: like(s, s.values + 0, s.indices[:]))(),
+}
+
+
+class ByHand:
+    def apply_gradients(self, pairs):
+        for slices, variable in pairs:
+            variable.scatter_sub(slices)
+
+
+OPTIMIZERS = {
+    "train.SGD": lambda: tf1.train.GradientDescentOptimizer(1.0),
+    "train.Momentum": lambda: tf1.train.MomentumOptimizer(1.0, 0.5),
+    "train.RMSProp": lambda: tf1.train.RMSPropOptimizer(0.1),
+    "train.Adam": lambda: tf1.train.AdamOptimizer(0.1),
+    "keras.SGD": lambda: keras.optimizers.SGD(1.0),
+    "keras.Adagrad": lambda: keras.optimizers.Adagrad(0.1),
+    "keras.Adam": lambda: keras.optimizers.Adam(0.1),
+    "sok.SGD": lambda: sok.SGD(1.0),
+    "by hand": ByHand,
+}
+if has_keras_2:
+    legacy = keras.optimizers.legacy
+    OPTIMIZERS.update(
+        {
+            "legacy.SGD": lambda: legacy.SGD(1.0),
+            "legacy.Adam": lambda: legacy.Adam(0.1),
+            "legacy.Adagrad": lambda: legacy.Adagrad(0.1),
+            "wrapped train.Adam": lambda: sok.OptimizerWrapper(tf1.train.AdamOptimizer(0.1)),
+            "wrapped legacy.SGD": lambda: sok.OptimizerWrapper(legacy.SGD(1.0)),
+            "wrapped keras.Adam": lambda: sok.OptimizerWrapper(keras.optimizers.Adam(0.1)),
+        }
+    )
+
+
+def applied(optimizer, slices, table, in_function):
+    def run():
+        optimizer.apply_gradients([(slices, table)])
+
+    (tf.function(run) if in_function else run)()
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_after_a_restore(tmp_path, make, form):
+    table, optimizer = sok.DynamicVariable(2, "zeros"), make()
+    read(table, [30, 2, 3, 1])
+    path = tf.train.Checkpoint(t=table).write(str(tmp_path / "four"))
+    table = sok.DynamicVariable(2, "zeros")
+    slices = form(gradient(table, [1], [1, 2]))
+    tf.train.Checkpoint(t=table).read(path)  # key 30 is in the row of key 1, and so on
+    with pytest.raises(tf.errors.FailedPreconditionError, match="restored, loaded or initialized"):
+        applied(optimizer, slices, table, in_function=False)
+    assert rows_of(table) == dict.fromkeys([1, 2, 3, 30], 0.0)
+    applied(optimizer, form(gradient(table, [2])), table, in_function=False)
+    assert rows_of(table)[2] < 0 == rows_of(table)[1]
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+def test_indices_of_no_lookup(make, in_function):
+    table, other = sok.DynamicVariable(2, "zeros"), sok.DynamicVariable(2, "zeros")
+    read(table, [20, 30])
+    own = gradient(table, [30])
+    for indices in (tf.constant([1], tf.int64), tf.constant([0]), gradient(other, [20]).indices):
+        slices = like(own, own.values, indices)
+        errors = tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError
+        with pytest.raises(errors, match="is of no lookup|gradient of another table"):
+            applied(make(), slices, table, in_function)
+    assert rows_of(table) == {20: 0.0, 30: 0.0}
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_sums_as_dense_tensors(make):
+    table, plain = sok.DynamicVariable(2, "zeros"), tf.Variable(tf.zeros([3, 2]))
+    read(table, [0, 1, 2])
+    optimizers = [make(), make()]
+    for _ in range(2):
+        slices = [gradient(table, [0, 2]), gradient(table, [2])]
+        dense = tf.add_n(slices)
+        np.testing.assert_array_equal(dense[:3], [[1, 1], [0, 0], [2, 2]])
+        if isinstance(optimizers[0], ByHand):
+            return
+        optimizers[0].apply_gradients([(dense, table)])
+        optimizers[1].apply_gradients([(dense[:3], plain)])
+    np.testing.assert_allclose(table.export()[1], plain, rtol=1e-6)
+
+
+SGD = {name: make for name, make in OPTIMIZERS.items() if "SGD" in name or name == "by hand"}
+
+
+@pytest.mark.parametrize("name", SGD)
+@pytest.mark.parametrize("max_keys", [None, MOST], ids=["", "limited"])
+@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+def test_random_steps_as_in_numpy(tmp_path, name, max_keys, in_function):
+    """Lookups, gradients that wait, evictions and restores; a dict is the model."""
+    random = np.random.default_rng(len(name))
+    options = {} if max_keys is None else {
+        "var_type": "hybrid", "init_capacity": max_keys, "max_capacity": max_keys
+    }  # fmt: skip
+    table, optimizer = sok.DynamicVariable(2, "ones", **options), SGD[name]()
+    rows, lives, num_restores = {}, {}, 0  # by key: its value, and an object while it has a row
+    saved, held, outcomes = None, [], {"applied": 0, "evicted": 0, "refused": 0}
+
+    def look_up(factor):
+        loss, of_keys = 0.0, []
+        with tf.GradientTape() as tape:
+            for keys in random.integers(0, 12, [2, 3]).tolist():
+                loss += factor * tf.reduce_sum(read(table, keys))
+                now = rows_of(table)
+                for key in rows.keys() - now.keys():
+                    del rows[key], lives[key]
+                for key in now.keys() - rows.keys():
+                    rows[key], lives[key] = 1.0, object()
+                of_keys += [(key, lives[key], factor) for key in keys]
+        return tape.gradient(loss, table), of_keys
+
+    for step in range(40):
+        slices, of_keys = look_up(float(random.choice([0.25, 0.5, 1.0])))
+        held.append((list(FORMS.values())[random.integers(5)](slices), of_keys, num_restores))
+        kind = random.integers(12)
+        if kind == 0:
+            saved = tf.train.Checkpoint(t=table).write(str(tmp_path / str(step))), dict(rows)
+        elif kind == 1 and saved is not None:
+            tf.train.Checkpoint(t=table).read(saved[0])
+            num_restores += 1
+            rows, lives = dict(saved[1]), {key: object() for key in saved[1]}
+        while len(held) > random.integers(6):
+            slices, of_keys, since = held.pop(random.integers(len(held)))
+            if since != num_restores:
+                with pytest.raises(tf.errors.FailedPreconditionError):
+                    applied(optimizer, slices, table, in_function)
+                outcomes["refused"] += 1
+                continue
+            applied(optimizer, slices, table, in_function)
+            for key, life, amount in of_keys:
+                is_same = lives.get(key) is life
+                outcomes["applied" if is_same else "evicted"] += 1
+                if is_same:
+                    rows[key] -= amount
+        now = rows_of(table)
+        assert now.keys() == rows.keys()
+        np.testing.assert_allclose([now[key] for key in rows], list(rows.values()), rtol=1e-5)
+    assert outcomes["applied"] > 20
+    assert (outcomes["evicted"] > 0) == (max_keys is not None)
