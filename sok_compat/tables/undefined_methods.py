@@ -10,8 +10,10 @@ from sok_compat.tables.variable_mixin import VariableMixin
 
 _TO_READ = ("gather_nd", "sparse_read")
 _BY_INDEX = (  # without a hash index, rows are a variable's: TensorFlow's methods do what they do
+    "__deepcopy__",
     "batch_scatter_update",
     "count_up_to",
+    "set_shape",
     "__int__",
     "__iadd__",
     "__isub__",
@@ -22,10 +24,8 @@ _TO_WRITE = (
     *_BY_INDEX,
     "from_proto",
     "load",
-    "set_shape",
     *(f"scatter_{update}" for update in ("div", "max", "min", "mul")),
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
-    "__deepcopy__",
 )
 
 

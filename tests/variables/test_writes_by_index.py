@@ -2,6 +2,7 @@
 """Writes to all rows and by index: as of a variable without a hash index, refused with one."""
 
 import contextlib
+import copy
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import sparse_operation_kit as sok
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
+from sok_compat.tables import Table
 
 tf1 = tf.compat.v1
 
@@ -108,6 +110,49 @@ def test_a_row_that_does_not_exist():
         tf1.scatter_update(table, [10], [[1.0, 1.0]])
     with pytest.raises(tf.errors.InvalidArgumentError, match="does not index into shape"):
         table.scatter_nd_update([[10]], [[1.0, 1.0]])
+
+
+READS = {
+    "tf.gather_nd": lambda v: tf.gather_nd(v, [[3], [8]]),
+    "numbers": lambda v: v.gather_nd([[[3, 1], [8, 0]]]),
+    "tf.gather": lambda v: tf.gather(v, [3, 8]),
+    "sparse_read": lambda v: v.sparse_read([[3], [8]]),
+}
+
+
+@pytest.mark.parametrize("use", READS.values(), ids=READS)
+@pytest.mark.parametrize("kind", ["Table", "Variable"])
+@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+def test_reads_by_index(use, kind, in_function):
+    if kind == "Table":
+        table = Table(10, 2, tf1.constant_initializer(ROWS), use_hash_index=False)
+    else:
+        table = sok.Variable(ROWS)
+    seen = []
+    for variable in (table, tf.Variable(ROWS)):
+
+        def run(variable=variable):
+            with tf.GradientTape() as tape:
+                values = use(variable)
+                loss = tf.reduce_sum(values**2)
+            return values, tf.convert_to_tensor(tape.gradient(loss, variable))
+
+        seen.append((tf.function(run) if in_function else run)())
+    for ours, plain in zip(*seen):
+        np.testing.assert_allclose(ours, plain)
+
+
+def test_shapes_and_copies():
+    table = sok.Variable(ROWS)
+    table.set_shape([10, None])
+    with pytest.raises(ValueError, match="not compatible"):
+        table.set_shape([3, 2])
+    copied = copy.deepcopy(table)
+    table.assign(SEVENS)
+    np.testing.assert_array_equal(copied, ROWS)
+    for use in (copy.deepcopy, lambda v: v.set_shape([3, 2])):
+        with pytest.raises(NotImplementedError, match="is not defined for the table"):
+            use(sok.DynamicVariable(2))
 
 
 @pytest.mark.parametrize("error, use", [

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
+from sok_compat.tables.rows.row_writes import rows_at
 from sok_compat.tables.variable_mixin import VariableMixin
 
 
@@ -43,6 +44,39 @@ class RowReads(VariableMixin):
                 "ending, and tf.train.Checkpoint, save all"
             )
         return super().numpy()
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        """The rows of this rank at `indices`, without a hash index; with one, raises.
+
+        Raises:
+          NotImplementedError: with a hash index: rows belong to keys.
+          tf.errors.InvalidArgumentError: when run: this rank has no such row.
+        """
+        if self.use_hash_index:
+            return super().sparse_read(indices, name)
+        variable_accessed(self)
+        with tf.device(self.device):
+            return tf.raw_ops.ResourceGather(
+                resource=self.handle, indices=rows_at(self, indices), dtype=tf.float32, name=name
+            )
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        """As a variable's, by `sparse_read`; with a hash index, raises NotImplementedError."""
+        if self.use_hash_index:
+            return super().gather_nd(indices, name)
+        indices = tf.convert_to_tensor(indices)
+        rows = self.sparse_read(indices[..., 0], name)
+        if indices.shape[-1] == 1:
+            return rows
+        return tf.gather(rows, indices[..., 1], batch_dims=indices.shape.rank - 1)
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> tf.Variable:
+        """In eager mode a tf.Variable with these rows, without a hash index and of one rank."""
+        if self.placement.is_spread:
+            raise NotImplementedError(
+                f"a copy of the table {self.table_name} would have the rows of this rank alone"
+            )
+        return super().__deepcopy__(memo)
 
     def __getitem__(self, slice_spec: Any) -> tf.Tensor:
         """A slice of value(), without a hash index.
