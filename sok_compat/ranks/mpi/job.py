@@ -104,7 +104,7 @@ class MpiJob(Job):
     def allgather(self, tensor: Any, name: str | None = None, **options: Any) -> tf.Tensor:
         """See the base class; the ranks' numbers of rows may differ."""
         check_options("allgather", options)
-        return tf.concat(self._gathered(tf.convert_to_tensor(tensor), name or "allgather"), 0)
+        return _exchanged(tensor, [], name or "allgather")[0]
 
     @_without_gradient
     def alltoall(
@@ -112,13 +112,10 @@ class MpiJob(Job):
     ) -> Any:
         """See the base class."""
         check_options("alltoall", options)
-        tensor = tf.convert_to_tensor(tensor)
-        parts = tf.split(tensor, self._size if splits is None else splits, num=self._size)
-        received = self._exchanged(parts, name or "alltoall")
-        rows = tf.concat(received, 0)
-        if splits is None:
-            return rows
-        return rows, tf.stack([tf.shape(part)[0] for part in received])
+        share = tf.shape(tensor)[0] // self._size
+        counts = tf.repeat(share, self._size) if splits is None else splits
+        rows, received = _exchanged(tensor, counts, name or "alltoall")
+        return rows if splits is None else (rows, received)
 
     @_without_gradient
     def broadcast(
@@ -126,10 +123,8 @@ class MpiJob(Job):
     ) -> tf.Tensor:
         """See the base class."""
         check_options("broadcast", options)
-        tensor = tf.convert_to_tensor(tensor)
-        text = tf.io.serialize_tensor(tensor) if self._rank == root_rank else tf.constant("")
-        texts = _exchanged_texts(text, name or "broadcast")
-        return tf.ensure_shape(tf.io.parse_tensor(texts[root_rank], tensor.dtype), tensor.shape)
+        splits = [] if self._rank == root_rank else [0] * self._size
+        return _exchanged(tensor[tf.newaxis], splits, name or "broadcast")[0][0]
 
     def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
         """See the base class."""
@@ -185,39 +180,25 @@ class MpiJob(Job):
         """The tensors of all ranks, reduced in the order of ranks."""
         extremes = {self.Min: tf.reduce_min, self.Max: tf.reduce_max}
 
-        def reduce(tensors):
-            return extremes[op](tf.stack(tensors), 0) if op in extremes else tf.add_n(tensors)
+        def reduce(rows):
+            rows = tf.reshape(rows, [self._size, -1])
+            return extremes[op](rows, 0) if op in extremes else tf.add_n(tf.unstack(rows))
 
-        if self._size == 2:
-            return reduce(self._gathered(tensor, name))
         flat = tf.reshape(tensor, [-1])
+        if self._size == 2:
+            return tf.reshape(reduce(_exchanged(flat, [], name)[0]), tf.shape(tensor))
         share = tf.size(flat) // self._size
         shares = [share] * (self._size - 1)
-        parts = tf.split(flat, [*shares, tf.size(flat) - sum(shares)])
-        part = reduce(self._exchanged(parts, f"{name}.parts"))
-        return tf.reshape(tf.concat(self._gathered(part, name), 0), tf.shape(tensor))
-
-    def _gathered(self, tensor, name):
-        """[ranks] of the tensors of all ranks, whose first dimensions may differ."""
-        return self._parsed(_exchanged_texts(tf.io.serialize_tensor(tensor), name), tensor)
-
-    def _exchanged(self, tensors, name):
-        """[ranks] of what each rank has in the place of this one in its list for all ranks."""
-        texts = _exchanged_texts(tf.stack([tf.io.serialize_tensor(x) for x in tensors]), name)
-        return self._parsed(texts, tensors[0])
-
-    def _parsed(self, texts, like):
-        shape = like.shape
-        if shape.rank:
-            shape = tf.TensorShape([None]).concatenate(shape[1:])
-        parsed = [tf.io.parse_tensor(texts[rank], like.dtype) for rank in range(self._size)]
-        return [tf.ensure_shape(each, shape) for each in parsed]
+        part = reduce(_exchanged(flat, [*shares, tf.size(flat) - sum(shares)], f"{name}.parts")[0])
+        return tf.reshape(_exchanged(part, [], name)[0], tf.shape(tensor))
 
 
 @tf.autograph.experimental.do_not_convert
-def _exchanged_texts(text, name):
+def _exchanged(rows, splits, name):
+    """(rows of all ranks for this one, how many from each); splits: see SokExchangeTensors."""
     with tf.device("CPU:0"):
-        return ops.sok_exchange_strings(text, begin_collective(f"of_ranks.{name}"))
+        splits = tf.cast(splits, tf.int32)
+        return ops.sok_exchange_tensors(rows, splits, begin_collective(f"of_ranks.{name}"))
 
 
 def _no_gradient(upstream):
