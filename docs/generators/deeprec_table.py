@@ -14,6 +14,8 @@ TensorFlow's deprecation warnings, which `python -W default -m sok_compat.run` s
 [porting](porting_sok.md#without-a-changed-line) says which imports change. Not there yet: tiers of
 storage.
 
+A name works as there (✓), differs as its note says (≠), or is refused (✗).
+
 `python -m docs.generators.names_page` makes this page from `docs/generators/deeprec_table.py`.
 
 ## Losses on several ranks

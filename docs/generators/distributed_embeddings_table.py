@@ -12,6 +12,8 @@ sok_compat import distributed_embeddings` does, unless a built one of NVIDIA's i
 Horovod it is one process. Ranks are each given their part of the batch, or the ids of all ranks for
 their own tables (`dp_input=False`). Other module paths of a name lead to the same object.
 
+A name works as there (✓), differs as its note says (≠), or is refused (✗).
+
 `python -m docs.generators.names_page` makes this page from
 `docs/generators/distributed_embeddings_table.py`.
 """

@@ -19,8 +19,8 @@ INTRODUCTION = """\
 Every public name and module path of SparseOperationKit 1.1, and those of 2.1 but for its raw ops,
 under `sok` after `import sok_compat as sok` or `import sparse_operation_kit as sok`; other module
 paths of a name lead to the same object.
-Of {total} names and paths, {works} work as there, {differs} differ as said below, and {refused}
-are refused with the error given.
+Of {total} names and paths, {works} work as there (✓), {differs} differ as said below (≠), and
+{refused} are refused with the error given (✗); ⊕ is new.
 
 `python -m docs.generators.names_page` makes this page from `docs/generators/names_table.py`.
 """
@@ -87,12 +87,12 @@ def _joined(rows):
     return [(", ".join(names), *rest) for rest, names in joined.items()]
 
 
+_SIGNS = {"works": "✓", "differs": "≠", "refused": "✗", "new": "⊕"}
+
+
 def _list(rows):
-    """Of a name that differs the note alone; 'works' and 'refused' are said."""
-    lines = []
-    for name, state, note in rows:
-        said = [state] if state in ("works", "refused") else []
-        lines.append(f"- {name}: {'; '.join([*said, *([note] if note else [])])}")
+    """A line for each name: the sign of its state, and the note."""
+    lines = [f"- {_SIGNS[state]} {name}" + f": {note}" * bool(note) for name, state, note in rows]
     return "\n".join(map(_wrapped, lines)) + "\n"
 
 

@@ -12,8 +12,8 @@ from mkdocs.structure.files import File
 
 from docs.generators.reference import REFERENCES, page, write_modules
 from docs.site.home import first_screen
-from docs.site.html import loaded_from_elsewhere
-from docs.site.outside import ROOT, documents, linked
+from docs.site.html import dead_links, loaded_from_elsewhere, raw_markup
+from docs.site.outside import ROOT, documents, linked, with_tabs
 
 _MODULES = ROOT / "build" / "reference"
 _RECORD = re.compile(r"^\| \d+ \| \[[^]]+\]\((\d{4}-[^)]+)\)", re.MULTILINE)
@@ -46,9 +46,13 @@ def _records():
 
 
 def on_files(files, config):
-    """Adds documents of other folders, and the pages of the reference."""
+    """Adds documents of other folders, notebooks, and the pages of the reference."""
     for name, document in documents().items():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / document)))
+    for notebook in sorted((ROOT / "examples" / "notebooks").glob("*.ipynb")):
+        files.append(
+            File.generated(config, f"examples/{notebook.name}", abs_src_path=str(notebook))
+        )
     for name, reference in REFERENCES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=page(reference)))
     return files
@@ -59,7 +63,7 @@ def on_page_markdown(markdown, page, config, files):
     name = page.file.src_uri
     if name.startswith("reference/"):
         return markdown
-    markdown = linked(markdown, name)
+    markdown = with_tabs(linked(markdown, name))
     if name == "index.md":
         page.meta["hide"] = ["navigation", "toc"]
         return first_screen() + markdown.replace("# Documents", "## Documents", 1)
@@ -73,7 +77,13 @@ def on_post_page(output, page, config):
 
 
 def on_post_build(config):
-    """Fails where a page loads anything from another host."""
+    """Fails where a page loads from another host, has dead links, or shows Markdown."""
     for path in pathlib.Path(config.site_dir).rglob("*.html"):
-        for address in loaded_from_elsewhere(path.read_text()):
+        html = path.read_text()
+        for address in loaded_from_elsewhere(html):
             raise PluginError(f"{path.name} loads {address}: nothing comes from other hosts")
+        for markup in raw_markup(html):
+            raise PluginError(f"{path.name} shows {markup!r} as text")
+        if path.name != "404.html":  # whose links are from the root
+            for target in dead_links(path):
+                raise PluginError(f"{path.name} leads to {target}, which the site lacks")

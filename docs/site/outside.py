@@ -6,6 +6,7 @@ from __future__ import annotations
 import pathlib
 import posixpath
 import re
+import textwrap
 
 ROOT = pathlib.Path(__file__).parents[2]
 _PAGES = {  # a document of the repository: its page
@@ -18,6 +19,8 @@ _PAGES = {  # a document of the repository: its page
 }
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+_TO_A_FILE = re.compile(r"(?<!!)\[([^]]+)\]\((?!https?://|#)([^)#\s]+)\)")
+_DIFF = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def documents() -> dict[str, str]:
@@ -33,6 +36,8 @@ def documents() -> dict[str, str]:
 def linked(markdown: str, page: str, document: str = "") -> str:
     """The text of a page with links to pages in the place of links to documents.
 
+    A link to a file that is no page, such as a source, leaves its text.
+
     document: where the text is from; by default the page's own.
     """
     document = document or documents().get(page, f"docs/{page}")
@@ -47,11 +52,39 @@ def linked(markdown: str, page: str, document: str = "") -> str:
             return f"]({_from(page, target.removeprefix('docs/'))}"
         return match[0]  # no page: the build says so
 
+    def without_link(match):
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(document), match[2]))
+        is_page = target in pages or target in _PAGES or f"{target}/README.md" in pages
+        lost = not is_page and not target.startswith("docs/") and not target.endswith(".ipynb")
+        return match[1] if lost and (ROOT / target).exists() else match[0]
+
+    def in_text(text):
+        return _LINK.sub(replaced, _TO_A_FILE.sub(without_link, text))
+
     parts, end = [], 0
     for fence in _FENCE.finditer(markdown):
-        parts += [_LINK.sub(replaced, markdown[end : fence.start()]), fence[0]]
+        parts += [in_text(markdown[end : fence.start()]), fence[0]]
         end = fence.end()
-    return "".join([*parts, _LINK.sub(replaced, markdown[end:])])
+    return "".join([*parts, in_text(markdown[end:])])
+
+
+def with_tabs(markdown: str) -> str:
+    """The text with each diff in three tabs: a script is copied from one that has no signs."""
+    return _DIFF.sub(_tabs, markdown)
+
+
+def _tabs(match):
+    lines = match[1].splitlines()
+    tabs = {
+        "Changes": ("diff", lines),
+        "Before": ("python", [line[1:] for line in lines if not line.startswith("+")]),
+        "After": ("python", [line[1:] for line in lines if not line.startswith("-")]),
+    }
+    return "\n\n".join(
+        f'=== "{title}"\n\n'
+        + textwrap.indent("\n".join([f"```{language}", *code, "```"]), "    ", lambda _: True)
+        for title, (language, code) in tabs.items()
+    )
 
 
 def _from(page, target):

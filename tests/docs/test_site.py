@@ -12,8 +12,8 @@ from documents import DOCUMENTS, ROOT, python_blocks
 from docs.generators.homes import home
 from docs.generators.reference import REFERENCES, page, write_modules
 from docs.site.home import first_screen
-from docs.site.html import as_text, loaded_from_elsewhere
-from docs.site.outside import documents, linked
+from docs.site.html import as_text, dead_links, loaded_from_elsewhere, raw_markup
+from docs.site.outside import documents, linked, with_tabs
 from tests.support.processes.subprocess_python import run_python
 
 CONFIG = yaml.load((ROOT / "mkdocs.yml").read_text(), Loader=yaml.BaseLoader)
@@ -61,7 +61,9 @@ def test_each_document_of_the_repository_is_a_page():
     ("contribute/contributing.md", "[a](docs/use/install.md)", "[a](../use/install.md)"),
     ("benchmarks/history/index.md", "[a](../RESULTS.md)", "[a](../results.md)"),
     ("examples/dlrm.md", "[a](../../docs/use/distributed.md)", "[a](../use/distributed.md)"),
-    ("use/quick_start.md", "[a](../../ops/base)", None),
+    ("use/quick_start.md", "[a](../../ops/base)", "a"),
+    ("examples/notebooks.md", "[a](train_and_serve.ipynb)", None),
+    ("use/quick_start.md", "[a](../../missing.md)", None),  # the build fails
 ])  # fmt: skip
 def test_links_lead_to_pages(page, text, expected):
     assert linked(text, page) == (expected or text)
@@ -83,6 +85,31 @@ def test_the_first_screen_is_the_readme():
 ])  # fmt: skip
 def test_what_a_page_loads_from_elsewhere(html, expected):
     assert loaded_from_elsewhere(html) == expected
+
+
+def test_dead_links(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text('<a href="b.html#c"><a href="page.html#d"><img src="e.svg"><a href="mailto:f">')
+    assert dead_links(page) == ["b.html", "e.svg"]
+
+
+@pytest.mark.parametrize("html, expected", [
+    ("<p>see [a](b.md)</p>", ["](b.md)"]),
+    ("<p>::: sok.Init</p><p>a **b</p>", [":::", "**b"]),
+    ("<p>\n=== \"Tab\"</p>", ["=== "]),
+    ("<pre><code>**options, [a](b)</code></pre><p>a: b = c[0] (d) * 2**3</p>", []),
+    ("<p>a <em>b</em> <a href='c'>[d]</a></p>", []),
+])  # fmt: skip
+def test_raw_markup(html, expected):
+    assert raw_markup(html) == expected
+
+
+def test_a_diff_has_tabs_without_signs():
+    text = with_tabs("a\n\n```diff\n-old\n+new\n\n same\n```\n\nb")
+    assert text.count("=== ") == 3
+    assert "    ```python\n    old\n    \n    same\n    ```" in text
+    assert "    ```python\n    new\n    \n    same\n    ```" in text
+    assert with_tabs("```python\n-1\n```") == "```python\n-1\n```"
 
 
 @pytest.mark.parametrize("docstring, expected", [
