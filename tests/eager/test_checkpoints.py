@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.checkpoint import assign_from
+from sok_compat.checkpoint.streams import stored_tensors
 from sok_compat.runtime.tf_versions import keras
 
 TABLE = "layer/var/.ATTRIBUTES/table"
@@ -41,6 +42,23 @@ def saved(sok, tmp_path):
     trained = Trained(sok)
     trained.train([3, 1], [4, 3])
     return trained, trained.checkpoint.save(str(tmp_path / "model"))
+
+
+def test_a_restore_lists_the_checkpoint_once(sok, saved, monkeypatch):
+    listed, answer = [], stored_tensors._answer
+    monkeypatch.setattr(
+        stored_tensors, "_answer", lambda ask, path: (listed.append(path), answer(ask, path))[1]
+    )
+    trained, path = saved
+    for keys in ([3, 1], [7]):  # then the same path with another checkpoint, within a second
+        listed.clear()
+        trained.train(keys)
+        trained.checkpoint.write(path)
+        other = Trained(sok)
+        other.train([3])
+        other.checkpoint.restore(path)
+        assert other.rows() == trained.rows()
+        assert listed == [path]
 
 
 def test_slots_of_a_second_optimizer(sok, saved):

@@ -7,6 +7,7 @@ TensorFlow's own reader ends the process if an index is damaged.
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import tensorflow as tf
 
@@ -17,11 +18,23 @@ tf1 = tf.compat.v1
 
 
 def tensors_in(path: str) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """{name: (name of the dtype, shape)} of a checkpoint's tensors.
+    """{name: (name of the dtype, shape)} of a checkpoint's tensors; not to be changed.
 
     Raises:
       tf.errors.OpError: it cannot be read, or is damaged (DataLossError).
     """
+    path = tf.compat.as_text(path)
+    try:
+        with tf.io.gfile.GFile(f"{path}.index", "rb") as file:
+            index = file.read()
+    except tf.errors.OpError:  # listing it says more
+        index = b""
+    return _listed(path, index)
+
+
+@functools.lru_cache(maxsize=4)  # steps of one restore ask in turn
+def _listed(path, index):
+    del index  # for the cache
     as_text = tf.compat.as_text
     return {
         as_text(name): (as_text(dtype), tuple(map(int, shape.split())))
