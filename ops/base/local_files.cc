@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/base/local_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -59,18 +58,10 @@ void RemoveAbandoned(const std::string& path) {
   close(file);
 }
 
-void RemoveLongAbandoned(const std::string& folder, const std::string& written_now,
-                         const std::function<bool(const std::string& name)>& is_candidate) {
+bool WasWrittenLongBefore(const std::string& path, const std::string& written_now) {
   struct stat now{}, state{};
-  DIR* listing = stat(written_now.c_str(), &now) == 0 ? opendir(folder.c_str()) : nullptr;
-  if (listing == nullptr) return;
-  while (const dirent* entry = readdir(listing)) {
-    const std::string path = folder + "/" + entry->d_name;
-    if (is_candidate(entry->d_name) && lstat(path.c_str(), &state) == 0 &&
-        state.st_mtime < now.st_mtime - kLongSeconds)
-      RemoveAbandoned(path);
-  }
-  closedir(listing);
+  return stat(written_now.c_str(), &now) == 0 && lstat(path.c_str(), &state) == 0 &&
+         state.st_mtime < now.st_mtime - kLongSeconds;
 }
 
 void CheckIsFile(const std::string& path) {

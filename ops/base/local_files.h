@@ -3,7 +3,6 @@
 #ifndef SOK_OPS_BASE_LOCAL_FILES_H_
 #define SOK_OPS_BASE_LOCAL_FILES_H_
 
-#include <functional>
 #include <string>
 
 namespace sok {
@@ -31,11 +30,9 @@ class NewFile {
 /// its folder meanwhile.
 void RemoveAbandoned(const std::string& path);
 
-/// RemoveAbandoned for the files in `folder` with is_candidate(name) that were last written more
-/// than an hour before the file at `written_now`: if several machines share the folder, a lock may
-/// be visible on one of them only.
-void RemoveLongAbandoned(const std::string& folder, const std::string& written_now,
-                         const std::function<bool(const std::string& name)>& is_candidate);
+/// Whether a file or folder was last written more than an hour before the file at `written_now`: if
+/// several machines share a folder, a lock may be visible on one of them only.
+bool WasWrittenLongBefore(const std::string& path, const std::string& written_now);
 
 /// Throws kInvalidArgument if `path` is neither a regular file nor a link to one: reading from a
 /// pipe, for instance, would never return. A path that does not exist is fine.

@@ -10,30 +10,19 @@
 #include "ops/base/local_files.h"
 #include "ops/formats/files/crc32c.h"
 #include "ops/formats/files/save_id.h"
+#include "ops/formats/files/synced_file.h"
 
 namespace sok {
-namespace {
-
-constexpr int64_t kBytesToSync = 16 << 20;
-
-/// {place, id} of a file's temporary name; both empty if it is none.
-std::pair<std::string, std::string> PlaceAndId(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  if (dot == std::string::npos || !IsSaveId(name.substr(dot + 1))) return {};
-  return {name.substr(0, dot), name.substr(dot + 1)};
-}
-
-}  // namespace
 
 /// A file that is removed on destruction unless it is kept.
 class DumpWriter::File {
  public:
-  File(const FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {
-    if (IsLocalPath(path_)) new_file_.emplace(path_);
+  File(const FileSystem& files, const std::string& path) : files_(files), path_(path) {
+    if (IsLocalPath(path)) new_file_.emplace(path);
     try {
-      file_ = files_.Create(path_);
+      file_.emplace(files, path);
     } catch (const Error&) {
-      files_.Remove(path_);
+      files_.Remove(path);
       throw;
     }
   }
@@ -46,16 +35,11 @@ class DumpWriter::File {
 
   void Append(const char* data, size_t num_bytes) {
     file_->Append(data, num_bytes);
-    written_.sum = Crc32c(written_.sum, data, num_bytes);
-    written_.num_bytes += static_cast<int64_t>(num_bytes);
-    if (written_.num_bytes - num_syncing_bytes_ < kBytesToSync || !IsLocalPath(path_)) return;
-    BeginSync(path_);  // starts the disk before the last byte is written
-    num_syncing_bytes_ = written_.num_bytes;
+    written_ = {file_->num_appended(), Crc32c(written_.sum, data, num_bytes)};
   }
   void Finish() {
-    file_->Close();
+    file_->Finish();
     file_.reset();
-    SyncToDisk(path_);
   }
   NotedFile written() const { return written_; }
   const std::string& path() const { return path_; }
@@ -74,9 +58,8 @@ class DumpWriter::File {
   const std::string path_;
   bool is_kept_ = false;
   std::optional<NewFile> new_file_;
-  std::unique_ptr<FileSystem::Writer> file_;
+  std::optional<SyncedFile> file_;
   NotedFile written_;
-  int64_t num_syncing_bytes_ = 0;
 };
 
 /// The files of one table.
@@ -235,10 +218,11 @@ bool DumpWriter::IsPlace(const std::string& name) const {
 /// what this dump has replaced; after an hour other leftovers at this dump's places, as locks of
 /// other machines cannot be seen. Finishes dumps that count, but have not moved all their files.
 void DumpWriter::Clear(const std::vector<std::string>& replaced_ids) const {
+  static constexpr char kMark[] = ".";
   DumpRecord::Finish(files_, folder_);
   const std::vector<std::string> names = files_.List(folder_);
   const bool has_leftovers = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    return !PlaceAndId(name).second.empty();
+    return !WhatAndId(name, kMark).second.empty();
   });
   if (!has_leftovers) return;
   std::set<std::string> ids;  // of dumps that count
@@ -248,19 +232,17 @@ void DumpWriter::Clear(const std::vector<std::string>& replaced_ids) const {
     if (may_be_note) ids.insert(IdInNote(files_, Joined(folder_, name)));
   }
   for (const std::string& name : names) {
-    const auto [place, id] = PlaceAndId(name);
+    const auto [place, id] = WhatAndId(name, kMark);
     if (id.empty()) continue;
     const std::string path = Joined(folder_, name);
     if (ids.count(id) > 0) {
       files_.Rename(path, Joined(folder_, place));
     } else if (IsOfThisMachine(id) ||
-               std::count(replaced_ids.begin(), replaced_ids.end(), id) > 0) {
+               std::count(replaced_ids.begin(), replaced_ids.end(), id) > 0 ||
+               (IsPlace(place) && WasWrittenLongBefore(path, tables_[0]->format().note()))) {
       RemoveAbandoned(path);
     }
   }
-  if (tables_.empty()) return;
-  RemoveLongAbandoned(folder_, tables_[0]->format().note(),
-                      [&](const std::string& name) { return IsPlace(PlaceAndId(name).first); });
 }
 
 }  // namespace sok

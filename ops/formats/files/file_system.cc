@@ -64,7 +64,7 @@ class LocalReader : public FileSystem::Reader {
 
 class LocalWriter : public FileSystem::Writer {
  public:
-  explicit LocalWriter(const std::string& path) : file_(path, O_WRONLY | O_CREAT | O_TRUNC) {}
+  LocalWriter(const std::string& path, int flags) : file_(path, O_WRONLY | flags) {}
 
   void Append(const char* data, size_t num_bytes) override {
     while (num_bytes > 0) {
@@ -87,7 +87,10 @@ class LocalFileSystem : public FileSystem {
     return std::make_unique<LocalReader>(path);
   }
   std::unique_ptr<Writer> Create(const std::string& path) const override {
-    return std::make_unique<LocalWriter>(path);
+    return std::make_unique<LocalWriter>(path, O_CREAT | O_TRUNC);
+  }
+  std::unique_ptr<Writer> Extend(const std::string& path) const override {
+    return std::make_unique<LocalWriter>(path, O_APPEND);
   }
   bool Exists(const std::string& path) const override { return access(path.c_str(), F_OK) == 0; }
   bool IsFolder(const std::string& path) const override {
@@ -107,6 +110,11 @@ class LocalFileSystem : public FileSystem {
     std::error_code error;
     std::filesystem::create_directories(path, error);
     if (error) ThrowOfSystem(path, error.value());
+  }
+  void RemoveEmptyFolder(const std::string& path) const override { rmdir(path.c_str()); }
+  void RemoveFolder(const std::string& path) const override {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
   }
   std::vector<std::string> List(const std::string& folder) const override {
     std::error_code error;

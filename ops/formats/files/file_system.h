@@ -22,7 +22,6 @@ class FileSystem {
     /// Returns how many bytes it has read: fewer at the end of the file.
     virtual size_t Read(int64_t offset, size_t num_bytes, char* to) const = 0;
   };
-  /// A new file, written from its begin on.
   class Writer {
    public:
     virtual ~Writer() = default;
@@ -34,6 +33,8 @@ class FileSystem {
 
   virtual std::unique_ptr<Reader> Open(const std::string& path) const = 0;
   virtual std::unique_ptr<Writer> Create(const std::string& path) const = 0;
+  /// To append to a file that exists.
+  virtual std::unique_ptr<Writer> Extend(const std::string& path) const = 0;
   virtual bool Exists(const std::string& path) const = 0;
   virtual bool IsFolder(const std::string& path) const = 0;
   virtual int64_t Size(const std::string& path) const = 0;
@@ -41,6 +42,9 @@ class FileSystem {
   /// Does nothing where that is impossible.
   virtual void Remove(const std::string& path) const = 0;
   virtual void MakeFolder(const std::string& path) const = 0;
+  /// With all in it; does nothing where that is impossible.
+  virtual void RemoveFolder(const std::string& path) const = 0;
+  virtual void RemoveEmptyFolder(const std::string& path) const = 0;
   /// Ascending names of what a folder holds; none where that is unknown.
   virtual std::vector<std::string> List(const std::string& folder) const = 0;
 

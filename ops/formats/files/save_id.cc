@@ -40,6 +40,14 @@ bool IsSaveId(const std::string& text) {
          text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+std::pair<std::string, std::string> WhatAndId(const std::string& name, const std::string& mark) {
+  const size_t at = name.rfind(mark);
+  if (at == std::string::npos || at == 0) return {};
+  std::string id = name.substr(at + mark.size());
+  if (!IsSaveId(id)) return {};
+  return {name.substr(0, at), std::move(id)};
+}
+
 bool IsOfThisMachine(const std::string& id) {
   return id.compare(0, kMachineDigits, MachineDigits()) == 0;
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 namespace sok {
 
@@ -15,6 +16,9 @@ inline constexpr size_t kSaveIdDigits = 24;
 std::string NewSaveId();
 
 bool IsSaveId(const std::string& text);
+
+/// {what, id} of a temporary name, <what><mark><id>; both empty if it is none.
+std::pair<std::string, std::string> WhatAndId(const std::string& name, const std::string& mark);
 
 /// Whether this machine made the id, since it was started: locks are only visible within one
 /// machine.

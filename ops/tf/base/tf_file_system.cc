@@ -36,8 +36,11 @@ class TfReader : public FileSystem::Reader {
 
 class TfWriter : public FileSystem::Writer {
  public:
-  explicit TfWriter(const std::string& path) : path_(path) {
-    ThrowOfFile(tf::Env::Default()->NewWritableFile(path_, &file_), path_);
+  TfWriter(const std::string& path, bool appends) : path_(path) {
+    tf::Env* const env = tf::Env::Default();
+    ThrowOfFile(
+        appends ? env->NewAppendableFile(path_, &file_) : env->NewWritableFile(path_, &file_),
+        path_);
   }
   void Append(const char* data, size_t num_bytes) override {
     ThrowOfFile(file_->Append(absl::string_view(data, num_bytes)), path_);
@@ -55,7 +58,10 @@ class FilesOfTf : public FileSystem {
     return std::make_unique<TfReader>(path);
   }
   std::unique_ptr<Writer> Create(const std::string& path) const override {
-    return std::make_unique<TfWriter>(path);
+    return std::make_unique<TfWriter>(path, /*appends=*/false);
+  }
+  std::unique_ptr<Writer> Extend(const std::string& path) const override {
+    return std::make_unique<TfWriter>(path, /*appends=*/true);
   }
   bool Exists(const std::string& path) const override {
     const absl::Status status = env().FileExists(path);
@@ -74,6 +80,13 @@ class FilesOfTf : public FileSystem {
   void Remove(const std::string& path) const override { env().DeleteFile(path).IgnoreError(); }
   void MakeFolder(const std::string& path) const override {
     ThrowOfFile(env().RecursivelyCreateDir(path), path);
+  }
+  void RemoveEmptyFolder(const std::string& path) const override {
+    env().DeleteDir(path).IgnoreError();
+  }
+  void RemoveFolder(const std::string& path) const override {
+    int64_t num_files = 0, num_folders = 0;
+    env().DeleteRecursively(path, &num_files, &num_folders).IgnoreError();
   }
   std::vector<std::string> List(const std::string& folder) const override {
     std::vector<std::string> names;

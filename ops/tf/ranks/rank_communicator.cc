@@ -43,7 +43,7 @@ std::vector<std::vector<std::string>> RankCommunicator::ShareTexts(
   for (const std::string& message : Share(writer.bytes())) {
     MessageReader reader(message);
     std::vector<std::string>& of_rank = all.emplace_back();
-    for (size_t i = 0; i < texts.size(); ++i) of_rank.emplace_back(reader.Text());
+    while (reader.position() < message.size()) of_rank.emplace_back(reader.Text());
   }
   return all;
 }

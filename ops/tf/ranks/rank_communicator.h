@@ -43,7 +43,7 @@ class RankCommunicator {
   /// Returns the texts of all ranks once all have called it: whatever one has done before, all have
   /// done.
   std::vector<std::string> Share(const std::string& text = "");
-  /// As Share, several texts of each rank. Returns those by rank.
+  /// As Share, any number of texts of each rank. Returns those by rank.
   std::vector<std::vector<std::string>> ShareTexts(const std::vector<std::string>& texts);
   std::vector<int64_t> ShareNumber(int64_t number);
   /// As Share; returns whether it is true on any rank.

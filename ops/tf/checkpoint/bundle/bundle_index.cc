@@ -2,7 +2,6 @@
 #include "ops/tf/checkpoint/bundle/bundle_index.h"
 
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -27,11 +26,10 @@ BundleEntries ReadIndex(const std::string& prefix) {
   return entries;
 }
 
-void WriteIndex(tf::Env* env, const std::string& prefix, const BundleEntries& entries,
-                int num_shards) {
+void WriteIndex(const std::string& prefix, const BundleEntries& entries, int num_shards) {
   const std::string path = tf::MetaFilename(prefix);
   std::unique_ptr<tf::WritableFile> file;
-  ThrowOfFile(env->NewWritableFile(path, &file), path);
+  ThrowOfFile(tf::Env::Default()->NewWritableFile(path, &file), path);
   tf::table::Options options;
   options.compression = tf::table::kNoCompression;
   tf::table::TableBuilder builder(options, file.get());
@@ -42,27 +40,6 @@ void WriteIndex(tf::Env* env, const std::string& prefix, const BundleEntries& en
   for (const auto& [name, entry] : entries) builder.Add(name, entry);
   ThrowOfFile(builder.Finish(), path);
   ThrowOfFile(file->Close(), path);
-}
-
-std::string TextOf(const BundleEntries& entries) {
-  std::ostringstream text;
-  for (const auto& [name, entry] : entries)
-    text << name.size() << ' ' << entry.size() << ' ' << name << entry;
-  return text.str();
-}
-
-BundleEntries EntriesIn(const std::string& text) {
-  BundleEntries entries;
-  std::istringstream stream(text);
-  for (size_t name_size = 0, entry_size = 0; stream >> name_size >> entry_size;) {
-    std::string name(name_size, ' '), entry(entry_size, ' ');
-    stream.get();
-    stream.read(name.data(), static_cast<std::streamsize>(name_size));
-    stream.read(entry.data(), static_cast<std::streamsize>(entry_size));
-    if (!stream) Throw(ErrorCode::kIo, "the index of another rank's part is truncated");
-    entries.emplace(std::move(name), std::move(entry));
-  }
-  return entries;
 }
 
 void MergeEntries(const BundleEntries& part, int shard, BundleEntries* merged) {

@@ -6,8 +6,6 @@
 #include <map>
 #include <string>
 
-#include "tensorflow/core/platform/env.h"
-
 namespace sok {
 
 /// {name: BundleEntryProto as text}, in the order of the file.
@@ -17,12 +15,7 @@ using BundleEntries = std::map<std::string, std::string>;
 BundleEntries ReadIndex(const std::string& prefix);
 
 /// Writes <prefix>.index, of a checkpoint whose data is in `num_shards` files.
-void WriteIndex(tensorflow::Env* env, const std::string& prefix, const BundleEntries& entries,
-                int num_shards);
-
-/// Serializes entries, for another rank, and parses them. Throws kIo.
-std::string TextOf(const BundleEntries& entries);
-BundleEntries EntriesIn(const std::string& text);
+void WriteIndex(const std::string& prefix, const BundleEntries& entries, int num_shards = 1);
 
 /// Adds the entries of a bundle whose data becomes file `shard`, and joins the slices of a tensor.
 /// TensorFlow's own MergeBundles miscounts the files if one is empty.

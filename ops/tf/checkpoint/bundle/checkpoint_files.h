@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ops/base/local_files.h"
-#include "tensorflow/core/platform/env.h"
+#include "ops/formats/files/file_system.h"
 
 namespace sok {
 
@@ -20,7 +20,7 @@ class CheckpointFiles {
  public:
   /// `id`: of NewSaveId. Rank 0, which commits, creates the folder before other ranks call this.
   /// Throws the file system's errors, naming the folder.
-  CheckpointFiles(tensorflow::Env* env, const std::string& prefix, const std::string& id,
+  CheckpointFiles(const FileSystem& files, const std::string& prefix, const std::string& id,
                   int64_t rank);
   /// Removes everything that was not committed.
   ~CheckpointFiles();
@@ -41,7 +41,7 @@ class CheckpointFiles {
   void RemoveUnusedData(const std::string& name) const;
   bool IsAbandoned(const std::string& folder, const std::string& id) const;
 
-  tensorflow::Env* const env_;
+  const FileSystem& files_;
   const std::string prefix_;
   const std::string parent_;  // the folder of the checkpoint
   const std::string folder_;  // the folder of the parts

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "ops/base/local_files.h"
+#include "ops/formats/bundle/bundle.h"
 #include "ops/formats/files/checkpoint_progress.h"
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/file_errors.h"
@@ -12,7 +12,6 @@
 #include "tensorflow/core/framework/tensor_slice.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
 #include "tensorflow/core/util/saved_tensor_slice_util.h"
-#include "tensorflow/core/util/tensor_bundle/naming.h"
 #include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
 
 namespace sok {
@@ -20,12 +19,9 @@ namespace {
 
 namespace tf = tensorflow;
 
-constexpr size_t kBytesToSync = 16 << 20;
-
 /// Uses TensorFlow's own writer, which supports all dtypes.
-void WriteTensors(tf::Env* env, const std::string& prefix,
-                  const std::vector<TensorToSave>& tensors) {
-  tf::BundleWriter writer(env, prefix);
+void WriteTensors(const std::string& prefix, const std::vector<TensorToSave>& tensors) {
+  tf::BundleWriter writer(tf::Env::Default(), prefix);
   ThrowOfFile(writer.status(), prefix);
   for (const TensorToSave& tensor : tensors) {
     if (tensor.slice.empty()) {
@@ -47,33 +43,12 @@ void WriteTensors(tf::Env* env, const std::string& prefix,
 
 }  // namespace
 
-PartFiles::PartFiles(tf::Env* env, const std::string& prefix, bool appends)
-    : env_(env), prefix_(prefix), data_path_(tf::DataFilename(prefix, 0, 1)) {
-  ThrowOfFile(appends ? env->NewAppendableFile(data_path_, &data_)
-                      : env->NewWritableFile(data_path_, &data_),
-              data_path_);
-}
-
-void PartFiles::Append(const char* data, size_t num_bytes) {
-  ThrowOfFile(data_->Append(absl::string_view(data, num_bytes)), data_path_);
-  bytes_not_synced_ += num_bytes;
-  if (bytes_not_synced_ < kBytesToSync || !IsLocalPath(data_path_)) return;
-  BeginSync(data_path_);  // starts the disk before the last byte is written
-  bytes_not_synced_ = 0;
-}
-
-void PartFiles::Finish(const BundleEntries& entries) {
-  ThrowOfFile(data_->Close(), data_path_);
-  SyncToDisk(data_path_);
-  WriteIndex(env_, prefix_, entries, /*num_shards=*/1);
-}
-
-ShardWriter::ShardWriter(tf::Env* env, const std::string& prefix,
-                         const std::vector<TensorToSave>& tensors) {
-  WriteTensors(env, prefix, tensors);
+ShardWriter::ShardWriter(const std::string& prefix, const std::vector<TensorToSave>& tensors)
+    : prefix_(prefix) {
+  WriteTensors(prefix, tensors);
   entries_ = ReadIndex(prefix);
-  num_bytes_ = TfFileSystem().Size(tf::DataFilename(prefix, 0, 1));
-  files_.emplace(env, prefix, /*appends=*/true);
+  data_.emplace(TfFileSystem(), DataPath(prefix, 0, 1), /*appends=*/true);
+  num_bytes_ = TfFileSystem().Size(data_->path());
 }
 
 ShardWriter::ShardWriter() = default;
@@ -129,8 +104,8 @@ char* ShardWriter::Buffer(size_t num_bytes) {
 void ShardWriter::AppendBuffer(size_t num_bytes) { async_writer_->Put(num_bytes); }
 
 void ShardWriter::Write(const char* data, size_t num_bytes) {
-  if (files_)
-    files_->Append(data, num_bytes);
+  if (data_)
+    data_->Append(data, num_bytes);
   else
     sink_(data, num_bytes);
   sum_ = tf::crc32c::Extend(sum_, data, num_bytes);
@@ -156,7 +131,10 @@ void ShardWriter::AddEntry(const std::string& name, const tf::BundleEntryProto& 
 }
 
 int64_t ShardWriter::Finish() {
-  if (files_) files_->Finish(entries_);
+  if (data_) {
+    data_->Finish();
+    WriteIndex(prefix_, entries_);
+  }
   return num_bytes_;
 }
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "ops/formats/files/synced_file.h"
 #include "ops/tf/checkpoint/bundle/async_writer.h"
 #include "ops/tf/checkpoint/bundle/bundle_index.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/protobuf/tensor_bundle.pb.h"
 
 namespace sok {
@@ -26,31 +26,13 @@ struct TensorToSave {
   tensorflow::Tensor value;
 };
 
-/// The files of a part: <prefix>.data-00000-of-00001 and, at last, <prefix>.index.
-class PartFiles {
- public:
-  /// `appends`: the data file exists.
-  PartFiles(tensorflow::Env* env, const std::string& prefix, bool appends = false);
-
-  void Append(const char* data, size_t num_bytes);
-  /// Writes the index. The data is on the disk afterwards.
-  void Finish(const BundleEntries& entries);
-
- private:
-  tensorflow::Env* const env_;
-  const std::string prefix_, data_path_;
-  std::unique_ptr<tensorflow::WritableFile> data_;
-  size_t bytes_not_synced_ = 0;
-};
-
 /// Writes a bundle, <prefix>.index and <prefix>.data-00000-of-00001, to be merged with others.
 /// TensorFlow's BundleWriter only takes whole tensors in memory. Errors name the file. For one
 /// thread.
 class ShardWriter {
  public:
   /// The bundle begins with `tensors`.
-  ShardWriter(tensorflow::Env* env, const std::string& prefix,
-              const std::vector<TensorToSave>& tensors);
+  ShardWriter(const std::string& prefix, const std::vector<TensorToSave>& tensors);
   /// For a part without local files: its bytes go to the sink given to SetSink, and the receiver
   /// writes the index, from `entries`.
   ShardWriter();
@@ -86,7 +68,8 @@ class ShardWriter {
   void Write(const char* data, size_t num_bytes);
   void AddEntry(const std::string& name, const tensorflow::BundleEntryProto& entry);
 
-  std::optional<PartFiles> files_;  // nullopt if there is a sink
+  const std::string prefix_;
+  std::optional<SyncedFile> data_;  // nullopt if there is a sink
   Sink sink_;
   int64_t num_bytes_ = 0;
   BundleEntries entries_;

@@ -27,9 +27,9 @@ struct CheckpointTransaction {
   std::mutex mutex;                          // ops add to the checkpoint one after the other
   std::optional<CheckpointFiles> files;      // nullopt if only rank 0 has files
   std::unique_ptr<ShardWriter> writer;
-  std::vector<std::unique_ptr<PartFiles>> received;  // on rank 0: of ranks 1, 2, ...
-  std::optional<CheckpointInSeries> series;          // nullopt without increments
-  std::vector<std::unique_ptr<RowChanges>> changes;  // by table, in a series
+  std::vector<std::unique_ptr<SyncedFile>> received;  // on rank 0: of ranks 1, 2, ...
+  std::optional<CheckpointInSeries> series;           // nullopt without increments
+  std::vector<std::unique_ptr<RowChanges>> changes;   // by table, in a series
   const int64_t num_ranks, rank;
   const bool on_rank_0;
 

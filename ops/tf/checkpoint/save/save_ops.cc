@@ -7,6 +7,7 @@
 
 #include "ops/formats/files/save_id.h"
 #include "ops/tf/base/kernels.h"
+#include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/save/checkpoint_transaction.h"
 #include "ops/tf/ranks/whole_table_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -88,14 +89,14 @@ class BeginCheckpointOp : public CommunicatingOp {
     std::string id;
     if (rank_ == 0) {
       id = NewSaveId();
-      checkpoint->files.emplace(ctx->env(), prefix, id, rank_);
+      checkpoint->files.emplace(TfFileSystem(), prefix, id, rank_);
     }
     const std::vector<std::vector<std::string>> all = communicator.ShareTexts({prefix, id, base});
     if (!on_rank_0_) CheckSamePrefix(all);
     id = all[0][1];
     if (num_bases_ > 0)
       checkpoint->series = CheckpointInSeries{id, CheckpointInSeries::Base::In(all[0][2])};
-    if (rank_ != 0 && !on_rank_0_) checkpoint->files.emplace(ctx->env(), prefix, id, rank_);
+    if (rank_ != 0 && !on_rank_0_) checkpoint->files.emplace(TfFileSystem(), prefix, id, rank_);
     MakeWriters(ctx, checkpoint.get());
     OutputShared(ctx, "checkpoint", checkpoint);
   }
@@ -131,9 +132,11 @@ class BeginCheckpointOp : public CommunicatingOp {
     std::vector<TensorToSave> tensors = Tensors(ctx);
     if (checkpoint->series && rank_ == 0)
       tensors.push_back({CheckpointInSeries::kTensor, "", TensorOf(checkpoint->series->Texts())});
-    checkpoint->writer = std::make_unique<ShardWriter>(ctx->env(), files.PartOf(rank_), tensors);
-    for (int64_t rank = 1; on_rank_0_ && rank < num_ranks_; ++rank)
-      checkpoint->received.push_back(std::make_unique<PartFiles>(ctx->env(), files.PartOf(rank)));
+    checkpoint->writer = std::make_unique<ShardWriter>(files.PartOf(rank_), tensors);
+    for (int64_t rank = 1; on_rank_0_ && rank < num_ranks_; ++rank) {
+      checkpoint->received.push_back(
+          std::make_unique<SyncedFile>(TfFileSystem(), DataPath(files.PartOf(rank), 0, 1)));
+    }
   }
 
   /// all: by rank; the first text is the prefix.
@@ -181,12 +184,22 @@ class CommitCheckpointOp : public CommunicatingOp {
   }
 
  private:
+  /// Rank 0 writes the indexes of all parts.
   static void GatherIndexes(RankCommunicator& communicator, CheckpointTransaction& checkpoint) {
-    const bool is_first = checkpoint.rank == 0;
-    const std::vector<std::string> indexes =
-        communicator.Share(is_first ? std::string() : TextOf(checkpoint.writer->entries()));
-    for (size_t i = 0; i < checkpoint.received.size(); ++i)
-      checkpoint.received[i]->Finish(EntriesIn(indexes[i + 1]));
+    std::vector<std::string> own;  // name, entry, name, ...
+    for (const auto& [name, entry] : checkpoint.writer->entries()) {
+      if (checkpoint.rank == 0) break;
+      own.push_back(name);
+      own.push_back(entry);
+    }
+    const std::vector<std::vector<std::string>> all = communicator.ShareTexts(own);
+    for (size_t i = 0; i < checkpoint.received.size(); ++i) {
+      BundleEntries entries;
+      const std::vector<std::string>& texts = all[i + 1];
+      for (size_t at = 0; at < texts.size(); at += 2) entries.emplace(texts[at], texts[at + 1]);
+      checkpoint.received[i]->Finish();
+      WriteIndex(checkpoint.files->PartOf(static_cast<int64_t>(i + 1)), entries);
+    }
   }
 };
 
