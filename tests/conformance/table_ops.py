@@ -307,26 +307,27 @@ class TableOps(LookupOps, FileFaults):
         return path
 
     def _restored_rows(self, path, titles, slot_names):
-        return self._run(lambda: ops.sok_restore_rows(
+        return self._run(lambda: ops.sok_restore_saved(
             self.handle,
             path,
             [],
+            num_variables=0,
             table_name="x",
             titles=titles,
             slot_names=slot_names,
-            num_variables=0,
-            widths=[],
             Tkey=tf.dtypes.as_dtype(self.spec.key_dtype),
         ).row_ids)  # fmt: skip
 
     def restore_buckets(self, tensors, slots=(), num_parts=1, part=0):
         """From a checkpoint of these tensors, {name: value}; the table is 'x' there."""
         path = self._checkpoint_of(tensors)
-        self._run(lambda: ops.sok_restore_buckets(
+        self._run(lambda: ops.sok_restore_saved(
             self.handle,
             path,
             [],
-            heads=["x"] * (1 + len(slots)),
+            num_variables=0,
+            table_name="x",
+            titles=["x"] * (1 + len(slots)),
             tails=["", *(f"/{slot}" for slot in slots)],
             slot_names=list(slots),
             slot_is_required=[True] * len(slots),

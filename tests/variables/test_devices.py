@@ -113,5 +113,5 @@ def test_a_saver_is_where_its_table_is(sok, with_gpus):
         layer_and_slot(sok)
     tf1.train.Saver()
     for op in tf1.get_default_graph().get_operations():
-        if op.type in ("SokSaveTable", "SokRestoreRows"):
+        if op.type in ("SokSaveTable", "SokRestoreSaved"):
             assert "GPU:1" in op.device

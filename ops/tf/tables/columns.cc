@@ -56,9 +56,11 @@ class HistorySource : public ColumnSource {
     const std::lock_guard<FairSharedMutex> lock(history_.mutex());
     for (int64_t i = 0; i < count; ++i) {
       const int64_t number = static_cast<const int64_t*>(from)[i];
+      if (number < 0) continue;  // it was not recorded
       KeySeen seen = history_.OfRow(row_at(i));
       seen.*number_.field = number_.with_limit ? std::min(number, latest_) : number;
       history_.SetRow(row_at(i), seen);
+      history_.NoteStep(seen.step);
     }
   }
 
@@ -92,7 +94,7 @@ std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, int64_t lates
   columns.push_back(ColumnOf("", RowMover(call, *view.planes.rows, most)));
   for (const size_t place : view.places)
     columns.push_back(ColumnOf("", RowMover(call, *view.planes.slots[place].plane, most)));
-  if (!view.limits_keys()) return columns;
+  if (view.history == nullptr) return columns;
   for (const KeyNumber& number : kKeyNumbers) {
     columns.push_back({number.name, tf::DT_INT64, tf::TensorShape({}),
                        std::make_unique<HistorySource>(call, *view.history, number, latest)});

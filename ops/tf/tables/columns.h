@@ -44,9 +44,9 @@ struct Column {
 
 Column ColumnOf(std::string title, RowMover rows);
 
-/// The rows, then the slots of view.places, untitled; then what a table with a limit of keys
-/// records of each, titled by the name of the number. Those that it restores are at most `latest`:
-/// a use after that, by another machine's clock, would keep steps from evicting the key.
+/// The rows, then the slots of view.places, untitled; then what a table with a history
+/// records of each key, titled by the name of the number. Those that it restores are at most
+/// `latest`: a use after that, by another machine's clock, would keep steps from evicting the key.
 std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, int64_t latest = INT64_MAX);
 
 }  // namespace sok

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/base/error.h"
+#include "ops/tf/base/border.h"
 
 namespace sok {
 namespace {
@@ -29,6 +30,17 @@ void CheckAre(const TableOptions& options, int64_t count, const int64_t* keys, K
 }
 
 }  // namespace
+
+KeysOf KindOfKeys(tensorflow::OpKernelConstruction* ctx) {
+  switch (Attribute<tensorflow::DataType>(ctx, "Tkey")) {
+    case tensorflow::DT_UINT32:
+      return KeysOf::kUint32;
+    case tensorflow::DT_INT32:
+      return KeysOf::kInt32;
+    default:
+      return KeysOf::kInt64;
+  }
+}
 
 void CheckKeysFit(const TableOptions& options, std::vector<int64_t> keys, KeysOf are) {
   SortKeysThatFit(options, &keys, are);

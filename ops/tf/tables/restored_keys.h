@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "ops/engine/table_options.h"
+#include "tensorflow/core/framework/op_kernel.h"
 
 namespace sok {
 
 /// The dtype of a table's keys, or of the ids that it is given.
 enum class KeysOf { kInt64, kInt32, kUint32 };
+/// By the attribute Tkey of an op.
+KeysOf KindOfKeys(tensorflow::OpKernelConstruction* ctx);
 
 /// Throws if the table cannot hold exactly `keys`: kInvalidArgument, naming the key, for one that
 /// is repeated, does not fit the dtype or has no row in a table without a hash index;

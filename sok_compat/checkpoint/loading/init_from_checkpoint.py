@@ -15,7 +15,7 @@ from collections import abc
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.parts.bucket_saveable import BucketSaveable, restore_buckets
+from sok_compat.checkpoint.parts.bucket_saveable import BucketSaveable
 from sok_compat.checkpoint.parts.names_of_parts import suffix_of, whole_name
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.runtime import integrations
@@ -49,7 +49,7 @@ def start_from(table: Table, checkpoint: str | os.PathLike[str], name: str | Non
             f"{name}-keys nor {name}/part_0-keys, nor another part; it has {sorted(held)}"
         )
     with tf.init_scope(), tf.control_dependencies([table.initializer]):
-        table.replace_initializer(restore_buckets(table, path, [(name, "")]))
+        table.replace_initializer(BucketSaveable(table, name, slots=()).filled(path))
 
 
 def initialize_tables_from_checkpoints() -> None:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from sok_compat.checkpoint.files.table_names import BUCKETS, ROWS, find_tables
-from sok_compat.checkpoint.parts.bucket_saveable import BucketSaveable, restore_buckets
+from sok_compat.checkpoint.parts.bucket_saveable import BucketSaveable
 from sok_compat.checkpoint.parts.names_of_parts import whole_name
+from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.streams.key_files import (
     collectives_of_table,
     load_rows,
     restore_from_files,
 )
 from sok_compat.checkpoint.streams.stored_tensors import chain_of, tensors_in
-from sok_compat.runtime.op_library import ops
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
@@ -60,10 +60,10 @@ def assign_from(
     saved = _table_called(name, whole, tensors)
     collectives = collectives_of_table(table, "assign")
     if saved.layout == BUCKETS and table.storage.layout is BucketSaveable:
-        return restore_buckets(table, prefix, [(name, "")], collectives=collectives)
+        return BucketSaveable(table, name, slots=()).filled(prefix, collectives)
     _raise_for_part(table, prefix)
     if saved.layout == ROWS:
-        return _restore_rows(table, prefix, name, collectives)
+        return RowsSaveable(table, name, slots=()).filled(prefix, collectives)
     if whole != prefix:
         raise ValueError(
             f"{prefix} is an increment of {whole}, which has {name} in DeepRec's layout: assign an "
@@ -94,22 +94,6 @@ def _raise_for_part(table, source):
             f"from checkpoints in DeepRec's layout, and {source} is not one: create the table "
             "without a partitioner"
         )
-
-
-def _restore_rows(table, prefix, name, collectives):
-    with tf.device(table.device):
-        row_ids, _ = ops.sok_restore_rows(
-            table.table_handle,
-            prefix,
-            collectives,
-            num_variables=0,
-            table_name=name,
-            titles=[f"{name}/rows"],
-            slot_names=[],
-            widths=[],
-            Tkey=table.key_dtype,
-        )
-        return tf.group(row_ids)
 
 
 def _tensor(prefix, names, dtype):

@@ -6,11 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
 from sok_compat.checkpoint.parts.names_of_parts import around_part
-from sok_compat.checkpoint.streams.streamed_save import StreamedTable, collectives_of
-from sok_compat.runtime.op_library import ops
+from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.runtime.settings import SAVE_FILTERED_KEYS
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
-class BucketSaveable(StreamedTable):
+class BucketSaveable(RowsSaveable):
     """A table's contents as nine tensors for the table and for each of its slots.
 
     The n keys are sorted by bucket, floormod(key, 1000), and ascending in each; slots have the same
@@ -46,122 +43,45 @@ class BucketSaveable(StreamedTable):
     """
 
     def __init__(
-        self, table: Table, name: str, slot_names: Sequence[str | None] | None = None
+        self,
+        table: Table,
+        name: str,
+        slot_names: Sequence[str | None] | None = None,
+        slots: Sequence[SlotVariable] | None = None,
     ) -> None:
         """As RowsSaveable; a slot whose name is None may be missing from a restored checkpoint."""
-        super().__init__(table, name, table.slots)
-        given = slot_names or [None] * len(self.slots)
-        slot_names = [x or slot.op.name for x, slot in zip(given, self.slots)]
-        self._plane_names = [_around_part(table, name, x) for x in (name, *slot_names)]
-        self._slot_is_required = [x is not None for x in given]
-
-    def description(self) -> str:
-        """See the base class."""
-        return f"{self.table.kind()}, saved as {self._plane_names}"
-
-    def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
-        """See the base class."""
-        table = self.table
-        return ops.sok_save_table(
-            table.table_handle,
-            checkpoint,
-            [],
-            collectives,
-            table_name=self.name,
-            titles=[f"{head}{self._part_of_rank()}{tail}" for head, tail in self._plane_names],
-            slot_names=[slot.op.name for slot in self.slots],
-            num_buckets=NUM_BUCKETS,
-            saves_waiting_keys=SAVE_FILTERED_KEYS.value(),
-            Tkey=table.key_dtype_of_ids,
+        super().__init__(table, name, slot_names, slots=slots)
+        self._slot_is_required = [x is not None for x in slot_names or [None] * len(self.slots)]
+        wholes = name, table.table_name
+        self._heads, self._tails = zip(
+            *(around_part(x, wholes, table.storage.part) for x in (name, *self._slot_titles))
         )
 
-    def _part_of_rank(self):
+    def _names_to_save(self):
+        """See the base class."""
         part, ranks = self.table.storage.part, self.table.ranks
-        if ranks.size == 1:
-            return part.suffix if part else ""
-        return TablePart((part.index if part else 0) * ranks.size + ranks.rank, 0).suffix
+        suffix = part.suffix if part else ""
+        if ranks.size > 1:
+            number = part.index if part else 0
+            suffix = TablePart(number * ranks.size + ranks.rank, 0).suffix
+        return {
+            "table_name": self.name,
+            "titles": [head + suffix + tail for head, tail in zip(self._heads, self._tails)],
+            "num_buckets": NUM_BUCKETS,
+            "saves_waiting_keys": SAVE_FILTERED_KEYS.value(),
+            "Tkey": self.table.key_dtype_of_ids,
+        }
 
-    def check(
-        self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
-    ) -> tf.Operation | None:
+    def _names_to_read(self):
         """See the base class."""
-        table = self.table
-        with tf.device(table.device):
-            return ops.sok_check_buckets(
-                table.table_handle,
-                path,
-                reads,
-                collectives,
-                **_what_to_read(table, self._plane_names, self.slots, self._slot_is_required),
-            )
-
-    def restore(
-        self,
-        restored_tensors: Sequence[tf.Tensor] | None,
-        restored_shapes: Sequence[tf.TensorShape] | None,
-    ) -> tf.Operation:
-        """Returns the op that fills the table."""
-        del restored_tensors, restored_shapes
-        table = self.table
-        with tf.control_dependencies(self.restored[-1:]):  # one table at a time saves memory
-            collectives = collectives_of(table.ranks, f"restore_{self.name}", self.description())
-            restored = restore_buckets(
-                table,
-                self.path,
-                self._plane_names,
-                self.slots,
-                self._slot_is_required,
-                collectives,
-            )
-        self.restored.append(restored)
-        return restored
-
-
-def restore_buckets(
-    table: Table,
-    path: str | tf.Tensor,
-    plane_names: Sequence[tuple[str, str]],
-    slots: Sequence[SlotVariable] = (),
-    slot_is_required: Sequence[bool] = (),
-    collectives: Sequence[tf.Tensor] = (),
-) -> tf.Operation:
-    """Returns the op that replaces a table's contents by those in a checkpoint.
-
-    Args:
-      table: the table; see BucketSaveable.
-      path: of the checkpoint, a str or scalar string tensor.
-      plane_names: (head, tail) of the table and of each slot; see SokRestoreBuckets.
-      slots: the slots to restore; others get their initial value.
-      slot_is_required: for each slot, whether the op fails if the checkpoint lacks it; otherwise
-        the slot gets its initial value, and a warning is logged.
-      collectives: the op's collectives, so that all ranks restore or none.
-    """
-    planes: list[Table | SlotVariable] = [table, *slots]
-    are_there = [each.initialize_if_missing() for each in planes]
-    with tf.device(table.device), tf.control_dependencies(are_there):
-        return ops.sok_restore_buckets(
-            table.table_handle,
-            path,
-            list(collectives),
-            **_what_to_read(table, plane_names, slots, slot_is_required),
-        )
-
-
-def _what_to_read(table, plane_names, slots, slot_is_required):
-    """Attributes of SokCheckBuckets and SokRestoreBuckets."""
-    heads, tails = zip(*plane_names)
-    part = table.storage.part or TablePart(0, 1)
-    return {
-        "heads": heads,
-        "tails": tails,
-        "slot_names": [slot.op.name for slot in slots],
-        "slot_is_required": slot_is_required,
-        "num_buckets": NUM_BUCKETS,
-        "num_parts": part.count,
-        "part": part.index,
-        "Tkey": table.key_dtype_of_ids,
-    }
-
-
-def _around_part(table, name, plane_name):
-    return around_part(plane_name, (name, table.table_name), table.storage.part)
+        part = self.table.storage.part or TablePart(0, 1)
+        return {
+            "table_name": self._heads[0],
+            "titles": self._heads,
+            "tails": self._tails,
+            "slot_is_required": self._slot_is_required,
+            "num_buckets": NUM_BUCKETS,
+            "num_parts": part.count,
+            "part": part.index,
+            "Tkey": self.table.key_dtype_of_ids,
+        }

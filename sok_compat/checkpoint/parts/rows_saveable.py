@@ -50,26 +50,34 @@ class RowsSaveable(StreamedTable):
           slots: its slots; table.slots if None.
         """
         super().__init__(table, name, table.slots if slots is None else slots)
-        self._variables = [variable for _, variable in variables]
         given = slot_names or [None] * len(self.slots)
-        slot_names = [x or slot.op.name for x, slot in zip(given, self.slots)]
-        self._titles = [f"{name}/rows", *slot_names, *(title for title, _ in variables)]
+        self._slot_titles = [x or slot.op.name for x, slot in zip(given, self.slots)]
+        self._variables = list(variables)
 
     def description(self) -> str:
         """See the base class."""
-        return f"{self.table.kind()}, saved as {self._titles}"
+        return f"{self.table.kind()}, saved as {self._names_to_read()}"
+
+    def _names_to_save(self):
+        """Attributes of SokSaveTable that name tensors."""
+        titles = [title for title, _ in self._variables]
+        titles = [f"{self.name}/rows", *self._slot_titles, *titles]
+        return {"table_name": self.name, "titles": titles, "Tkey": tf.int64}
+
+    def _names_to_read(self):
+        """Attributes of SokCheckSaved and SokRestoreSaved that name tensors."""
+        widths = [variable.shape[1] for _, variable in self._variables]
+        return {**self._names_to_save(), "widths": widths, "Tkey": self.table.key_dtype}
 
     def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
         """See the base class."""
         return ops.sok_save_table(
             self.table.table_handle,
             checkpoint,
-            [variable.handle for variable in self._variables],
+            [variable.handle for _, variable in self._variables],
             collectives,
-            table_name=self.name,
-            titles=self._titles,
             slot_names=[slot.plane_name for slot in self.slots],
-            Tkey=tf.int64,
+            **self._names_to_save(),
         )
 
     def check(
@@ -77,19 +85,14 @@ class RowsSaveable(StreamedTable):
     ) -> tf.Operation | None:
         """See the base class."""
         with tf.device(self.table.device):
-            return ops.sok_check_rows(
-                self.table.table_handle, path, reads, collectives, **self._what_to_read()
+            return ops.sok_check_saved(
+                self.table.table_handle,
+                path,
+                reads,
+                collectives,
+                slot_names=[slot.plane_name for slot in self.slots],
+                **self._names_to_read(),
             )
-
-    def _what_to_read(self):
-        """Attributes of SokCheckRows and SokRestoreRows."""
-        return {
-            "table_name": self.name,
-            "titles": self._titles,
-            "slot_names": [slot.plane_name for slot in self.slots],
-            "widths": [variable.shape[1] for variable in self._variables],
-            "Tkey": self.table.key_dtype,
-        }
 
     def restore(
         self,
@@ -98,23 +101,35 @@ class RowsSaveable(StreamedTable):
     ) -> tf.Operation:
         """Returns the op that fills the table."""
         del restored_tensors, restored_shapes
-        table = self.table
-        # One table at a time saves memory.
-        with tf.control_dependencies(self.restored[-1:]), tf.device(table.device):
-            row_ids, of_variables = ops.sok_restore_rows(
-                table.table_handle,
-                self.path,
-                collectives_of(table.ranks, f"restore_{self.name}", self.description()),
+        with tf.control_dependencies(self.restored[-1:]):  # one table at a time saves memory
+            collectives = collectives_of(
+                self.table.ranks, f"restore_{self.name}", self.description()
+            )
+            restored = self.filled(self.path, collectives)
+        self.restored.append(restored)
+        return restored
+
+    def filled(self, path: str | tf.Tensor, collectives: Sequence[tf.Tensor] = ()) -> tf.Operation:
+        """Returns the op that fills the table.
+
+        Args:
+          path: of the checkpoint, a str or scalar string tensor.
+          collectives: the op's collectives, so that all ranks restore or none.
+        """
+        with tf.device(self.table.device):
+            row_ids, of_variables = ops.sok_restore_saved(
+                self.table.table_handle,
+                path,
+                list(collectives),
                 num_variables=len(self._variables),
-                **self._what_to_read(),
+                slot_names=[slot.plane_name for slot in self.slots],
+                **self._names_to_read(),
             )
         assigned = [
             _assign_rows(variable, row_ids, rows)
-            for variable, rows in zip(self._variables, of_variables)
+            for (_, variable), rows in zip(self._variables, of_variables)
         ]
-        restored = tf.group(row_ids, *assigned)
-        self.restored.append(restored)
-        return restored
+        return tf.group(row_ids, *assigned)
 
 
 def _assign_rows(variable, row_ids, rows):

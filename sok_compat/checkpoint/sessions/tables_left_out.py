@@ -46,7 +46,5 @@ def _tables_of(tensors):
 def _tables_in(graph):
     """Yields names of a graph's tables, both their own and those in restored checkpoints."""
     for op in graph.get_operations():
-        if op.type in ("SokTableInitialize", "SokRestoreRows"):
+        if op.type in ("SokTableInitialize", "SokRestoreSaved"):
             yield tf.compat.as_str(op.get_attr("table_name"))
-        elif op.type == "SokRestoreBuckets":
-            yield from map(tf.compat.as_str, op.get_attr("heads"))

@@ -172,7 +172,7 @@ BAD = {
     "dtype": (replaced(v_values=np.zeros([10, DIM], np.float16)), InvalidArgument, "float16.*t32"),
     "keys": (replaced(v_keys=np.zeros([10, 1], np.int64)), InvalidArgument, "v-keys.*one dim"),
     "twice": (replaced(v_keys=np.zeros([10], np.int64)), InvalidArgument, "key 0 appears twice"),
-    "freqs": (replaced(v_freqs=np.zeros([4], np.int64)), InvalidArgument, "v-freqs.*4 values"),
+    "freqs": (replaced(v_freqs=np.zeros([4], np.int64)), InvalidArgument, "v-freqs.*4 numbers"),
 }  # fmt: skip
 
 

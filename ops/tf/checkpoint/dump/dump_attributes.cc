@@ -24,17 +24,6 @@ StoredType StoredTypeOf(tf::DataType dtype) {
 
 }  // namespace
 
-KeysOf KindOfKeys(tf::OpKernelConstruction* ctx) {
-  switch (Attribute<tf::DataType>(ctx, "Tkey")) {
-    case tf::DT_UINT32:
-      return KeysOf::kUint32;
-    case tf::DT_INT32:
-      return KeysOf::kInt32;
-    default:
-      return KeysOf::kInt64;
-  }
-}
-
 DumpAttributes::DumpAttributes(tf::OpKernelConstruction* ctx)
     : format_(Attribute<std::string>(ctx, "format")),
       table_name_(Attribute<std::string>(ctx, "table_name")),

@@ -26,9 +26,6 @@
 
 namespace sok {
 
-/// What a table's keys are, by the attribute Tkey.
-KeysOf KindOfKeys(tensorflow::OpKernelConstruction* ctx);
-
 class DumpAttributes {
  public:
   explicit DumpAttributes(tensorflow::OpKernelConstruction* ctx);

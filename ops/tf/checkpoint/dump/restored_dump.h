@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/base/placement.h"
 #include "ops/formats/dumps/rows.h"
 #include "ops/tf/ranks/rank_communicator.h"
 

@@ -9,10 +9,8 @@
 
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/shared_variant.h"
-#include "ops/tf/base/tf_file_system.h"
-#include "ops/tf/checkpoint/restore/buckets_op.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
-#include "ops/tf/checkpoint/restore/rows_op.h"
+#include "ops/tf/checkpoint/restore/saved_table_op.h"
 #include "ops/tf/ranks/checkpoint_barrier.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/util/saved_tensor_slice_util.h"
@@ -34,36 +32,14 @@ REGISTER_OP("SokHoldsKeys")
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc("Whether any of the tables holds a key, on any rank.");
 
-REGISTER_OP("SokCheckRows")
+REGISTER_OP("SokCheckSaved")
     .Input("table: resource")
     .Input("prefix: string")
-    .Input("reads: bool") SOK_COLLECTIVES.Attr("table_name: string")
-    .Attr("titles: list(string) >= 1")
-    .Attr("slot_names: list(string) >= 0")
-    .Attr("widths: list(int) >= 0")
-    .Attr("Tkey: {int64, uint32}")
-    .SetIsStateful()
+    .Input("reads: bool") SOK_COLLECTIVES.SetIsStateful() SOK_SAVED_TABLE_ATTRIBUTES
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Fails on all ranks if SokRestoreRows would fail on any, and changes nothing. Unless it "
+        "Fails on all ranks if SokRestoreSaved would fail on any, and changes nothing. Unless it "
         "`reads`, it checks the index only.");
-
-REGISTER_OP("SokCheckBuckets")
-    .Input("table: resource")
-    .Input("prefix: string")
-    .Input("reads: bool") SOK_COLLECTIVES.Attr("heads: list(string) >= 1")
-    .Attr("tails: list(string) >= 1")
-    .Attr("slot_names: list(string) >= 0")
-    .Attr("slot_is_required: list(bool) >= 0")
-    .Attr("num_buckets: int >= 1")
-    .Attr("num_parts: int >= 1 = 1")
-    .Attr("part: int >= 0 = 0")
-    .Attr("Tkey: {int64, int32}")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc(
-        "Fails on all ranks if SokRestoreBuckets would fail on any, and changes nothing. Unless "
-        "it `reads`, it does nothing.");
 
 REGISTER_OP("SokCheckTensors")
     .Input("prefix: string")
@@ -116,9 +92,9 @@ bool Reads(tf::OpKernelContext* ctx, const char* input) {
   return Input(ctx, input).scalar<bool>()();
 }
 
-class CheckRowsOp : public RowsOp {
+class CheckSavedOp : public SavedTableOp {
  public:
-  explicit CheckRowsOp(tf::OpKernelConstruction* ctx) : RowsOp(ctx) {}
+  explicit CheckSavedOp(tf::OpKernelConstruction* ctx) : SavedTableOp(ctx) {}
 
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
@@ -128,30 +104,33 @@ class CheckRowsOp : public RowsOp {
     ReadOnAllRanks(communicator, prefix, [&] {
       const Chain chain = OpenChain(prefix);
       TableOptions options;
+      std::vector<int64_t> widths;  // of the slots
       table.WithSlots(call, slot_names_, [&](const TableView& view) {
         options = view.options();
-        for (const auto& link : chain) CheckShapes(view, *link);
+        for (const size_t place : view.places)
+          widths.push_back(view.planes.slots[place].plane->width());
+        for (const auto& link : chain) Open(view, link.get());
       });
-      chain[0]->saved.StreamIn(name_ + "/seed");
-      if (Reads(ctx, "reads")) CheckContents(options, chain);
+      StreamOf(*chain[0]);
+      if (Reads(ctx, "reads")) CheckContents(options, widths, chain);
       return SignatureOf(chain);
     });
   }
 
  private:
-  void CheckContents(const TableOptions& options, const Chain& chain) const {
+  void CheckContents(const TableOptions& options, const std::vector<int64_t>& widths,
+                     const Chain& chain) const {
+    const WantedKeys wanted = Wanted(options);
     std::vector<int64_t> held;  // ascending
     for (const auto& link : chain) {
-      std::vector<int64_t> keys = ReadLink(options, *link);
+      std::vector<int64_t> keys = ReadLink(options, widths, wanted, *link);
       SortKeysThatFit(options, &keys, keys_);
       if (link->is_whole()) {
         held = std::move(keys);
         continue;
       }
-      std::vector<int64_t> gone =
-          ReadOwnedKeys(link->saved, name_ + kGoneEnding, options.placement);
-      std::sort(gone.begin(), gone.end());
       std::vector<int64_t> kept, all;
+      const std::vector<int64_t> gone = ReadGone(wanted, *link);
       std::set_difference(held.begin(), held.end(), gone.begin(), gone.end(),
                           std::back_inserter(kept));
       std::set_union(kept.begin(), kept.end(), keys.begin(), keys.end(), std::back_inserter(all));
@@ -160,80 +139,36 @@ class CheckRowsOp : public RowsOp {
     }
   }
 
-  /// The keys that this rank owns.
-  std::vector<int64_t> ReadLink(const TableOptions& options, Link& link) const {
-    link.owned = OwnedKeys::Count(link.saved, KeysIn(link), options.placement);
-    if (link.is_whole()) CheckNumKeysFits(options, link.owned.count);
+  /// Ascending.
+  static std::vector<int64_t> ReadGone(const WantedKeys& wanted, SavedLink& link) {
+    std::vector<int64_t> gone;
+    for (const std::string& name : link.gone) {
+      const std::vector<int64_t> keys = ReadWantedKeys(link.saved, name, wanted);
+      gone.insert(gone.end(), keys.begin(), keys.end());
+    }
+    std::sort(gone.begin(), gone.end());
+    return gone;
+  }
+
+  /// Reads all that is wanted of a checkpoint; returns the keys.
+  std::vector<int64_t> ReadLink(const TableOptions& options, const std::vector<int64_t>& widths,
+                                const WantedKeys& wanted, SavedLink& link) const {
+    Count(wanted, &link);
+    if (link.is_whole()) CheckNumKeysFits(options, link.num_wanted());
     std::vector<int64_t> keys;
-    keys.reserve(static_cast<size_t>(link.owned.count));
-    OwnedRows rows(options.placement);
-    SavedStreams(link.saved, NamesIn(link))
-        .ForEachBlock([&](int64_t first) { return link.owned.pieces.count(first) > 0; },
-                      [&](const SavedBlock& block) {
-                        rows.Choose(block);
-                        keys.insert(keys.end(), rows.keys().begin(), rows.keys().end());
-                      });
-    return keys;
-  }
-};
-
-class CheckBucketsOp : public BucketsOp {
- public:
-  explicit CheckBucketsOp(tf::OpKernelConstruction* ctx) : BucketsOp(ctx) {}
-
- protected:
-  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
-            RankCommunicator& communicator) override {
-    const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
-    communicator.Begin();
-    ReadOnAllRanks(communicator, prefix, [&]() -> std::string {
-      if (!Reads(ctx, "reads")) return "";
-      TableOptions options;
-      std::vector<int64_t> widths;  // of the rows, then of the slots
-      table.WithSlots(call, slot_names_, [&](const TableView& view) {
-        options = view.options();
-        widths.push_back(options.dim);
-        for (const size_t place : view.places)
-          widths.push_back(view.planes.slots[place].plane->width());
+    keys.reserve(static_cast<size_t>(link.num_wanted()));
+    const auto keep = [&](const WantedRows& rows) {
+      keys.insert(keys.end(), rows.keys().begin(), rows.keys().end());
+    };
+    const auto pass = [](const WantedRows&) {};
+    for (const SavedColumns& columns : link.rows) columns.ForEachBlock(link.saved, wanted, keep);
+    for (const SavedColumns& columns : link.waiting) columns.ForEachBlock(link.saved, wanted, pass);
+    for (size_t i = 0; i < widths.size(); ++i) {
+      ForEachPartOfSlot(link, wanted, i, widths[i], [&](const SavedColumns& columns) {
+        columns.ForEachBlock(link.saved, wanted, pass);
       });
-      return Check(options, widths, ChainOf(TfFileSystem(), prefix));
-    });
-  }
-
- private:
-  std::string Check(const TableOptions& options, const std::vector<int64_t>& widths,
-                    const std::vector<std::string>& chain) const {
-    std::string signature;
-    SavedBuckets whole(chain.front());
-    StreamOf(whole);
-    PartsToRestore held = CheckLink(options, widths, names_, whole, &signature);
-    if (chain.size() == 1) return signature;
-    MergedKeys merged(&held);
-    for (size_t i = 1; i < chain.size(); ++i) {
-      SavedBuckets saved(chain[i]);
-      const std::vector<PlaneName> names = NamesOfIncrement();
-      const PartsToRestore found = CheckLink(options, widths, names, saved, &signature);
-      merged.Remove(GoneKeys(saved, names.front(), found, Wanted(options)));
-      merged.Add(found);
-      CheckNumKeysFits(options, static_cast<int64_t>(held.held.keys.size()));
     }
-    return signature;
-  }
-
-  PartsToRestore CheckLink(const TableOptions& options, const std::vector<int64_t>& widths,
-                           const std::vector<PlaneName>& names, SavedBuckets& saved,
-                           std::string* signature) const {
-    const WantedKeys wanted = Wanted(options);
-    PartsToRestore found = ReadKeys(saved, names.front(), wanted);
-    CheckKeysFit(options, found.held.keys, keys_);
-    const auto read = [](int64_t, const int64_t*, const float*) {};
-    for (const SavedKeys& rows : found.rows) saved.ForEachChunk(rows, widths[0], read);
-    for (size_t i = 1; i < names.size(); ++i) {
-      if (!slot_is_required_[i - 1] && IsMissing(saved, found, names[i])) continue;
-      ForEachRowOfSlot(saved, found, names[i], wanted, widths[i], read);
-    }
-    *signature += SignatureOf(saved, found, names);
-    return found;
+    return keys;
   }
 };
 
@@ -301,8 +236,7 @@ class ReleaseBarrierOp : public tf::OpKernel {
 // On a GPU: checkpoints are on the host.
 const RegisteredKernel kCheckKernels[] = {
     {"SokHoldsKeys", Make<HoldsKeysOp>, {"tables", "collectives", "holds_keys"}},
-    {"SokCheckRows", Make<CheckRowsOp>, {"table", "prefix", "reads", "collectives"}},
-    {"SokCheckBuckets", Make<CheckBucketsOp>, {"table", "prefix", "reads", "collectives"}},
+    {"SokCheckSaved", Make<CheckSavedOp>, {"table", "prefix", "reads", "collectives"}},
     {"SokCheckTensors", Make<CheckTensorsOp>, {"prefix", "reads", "collectives"}},
     {"SokReleaseCheckpointBarrier", Make<ReleaseBarrierOp>, {"steps"}},
 };

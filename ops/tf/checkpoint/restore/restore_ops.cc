@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op behind tf.train.Saver.restore, which fills a table from the slices of all ranks.
+// The op that fills a table from a checkpoint, in either layout.
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
+#include "ops/tf/checkpoint/layout/rows_of_variables.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
-#include "ops/tf/checkpoint/restore/rows_op.h"
+#include "ops/tf/checkpoint/restore/saved_table_op.h"
 #include "ops/tf/tables/table_from_rows.h"
 
 namespace sok {
@@ -15,32 +16,25 @@ namespace {
 
 namespace tf = tensorflow;
 
-REGISTER_OP("SokRestoreRows")
+REGISTER_OP("SokRestoreSaved")
     .Input("table: resource")
-    .Input("prefix: string")
-    .Input("collectives: num_collectives * variant")
+    .Input("prefix: string") SOK_COLLECTIVES.SetIsStateful() SOK_SAVED_TABLE_ATTRIBUTES
     .Output("row_ids: int64")
     .Output("of_variables: num_variables * float")
-    .Attr("num_collectives: int >= 0")
-    .Attr("num_variables: int >= 0")
-    .Attr("table_name: string")
-    .Attr("titles: list(string) >= 1")
-    .Attr("slot_names: list(string) >= 0")
-    .Attr("widths: list(int) >= 0")
-    .Attr("Tkey: {int64, uint32}")
-    .SetIsStateful()
+    .Attr("num_variables: int >= 0 = 0")
     .SetShapeFn(VectorAndMatrices)
     .Doc(
-        "Makes the table hold exactly the keys <table_name>/keys of the checkpoint that this "
-        "rank owns, with their rows and slots, on all ranks or on none; unnamed slots start at "
-        "their initial value. An increment is applied to the checkpoints that it is based on. If "
-        "the checkpoint does not fit, the table stays unchanged. `titles` name the rows, the "
-        "slots and ordinary variables; of the latter it outputs the rows, of `widths`, and their "
-        "row ids.");
+        "Makes the table hold exactly the checkpoint's keys that this rank owns and, of a part, "
+        "whose bucket is `part` modulo num_parts, with their rows, slots and history, on all ranks "
+        "or on none, however many ranks or parts have saved them. An increment is applied to the "
+        "checkpoints that it is based on. Unnamed slots start at their initial value; in DeepRec's "
+        "layout also those that are not required and missing, and rows of keys that a slot was not "
+        "saved for. If the checkpoint does not fit, the table stays unchanged. Of ordinary "
+        "variables it outputs the rows, of `widths`, and their row ids.");
 
-class RestoreRowsOp : public RowsOp {
+class RestoreSavedOp : public SavedTableOp {
  public:
-  explicit RestoreRowsOp(tf::OpKernelConstruction* ctx) : RowsOp(ctx) {}
+  explicit RestoreSavedOp(tf::OpKernelConstruction* ctx) : SavedTableOp(ctx) {}
 
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
@@ -53,79 +47,86 @@ class RestoreRowsOp : public RowsOp {
     const auto fill = [&](const TableView& view, const TableView& fresh) {
       communicator.GiveTurn();
       ReadOnAllRanks(communicator, prefix, [&] {
+        const WantedKeys wanted = Wanted(view.options());
         for (const auto& link : chain) {
-          CheckShapes(view, *link);
-          link->owned = OwnedKeys::Count(link->saved, KeysIn(*link), view.options().placement);
+          Open(view, link.get());
+          Count(wanted, link.get());
         }
-        if (chain.size() == 1) CheckNumKeysFits(view.options(), chain[0]->owned.count);
-        Fill(ctx, call, chain, fresh, now);
+        if (chain.size() == 1) CheckNumKeysFits(view.options(), chain[0]->num_wanted());
+        Fill(ctx, call, chain, wanted, fresh, now);
         return SignatureOf(chain);
       });
     };
-    table.Replace(call, slot_names_, fill, chain[0]->saved.StreamIn(name_ + "/seed"));
+    table.Replace(call, slot_names_, fill, StreamOf(*chain[0]));
   }
 
  private:
   /// The destination of rows.
   struct Target {
     OpCall& call;
+    const WantedKeys& wanted;
     const TableView& fresh;
     TableFromRows table;
     RowsOfVariables of_variables;
   };
 
-  void Fill(tf::OpKernelContext* ctx, OpCall& call, const Chain& chain, const TableView& fresh,
-            int64_t now) const {
+  void Fill(tf::OpKernelContext* ctx, OpCall& call, const Chain& chain, const WantedKeys& wanted,
+            const TableView& fresh, int64_t now) const {
     int64_t most_keys = 0, num_keys = 0;
     for (const auto& link : chain) {
-      most_keys = std::max(most_keys, link->owned.count);
-      num_keys += link->owned.count;
+      most_keys = std::max(most_keys, link->num_wanted());
+      num_keys += link->num_wanted();
     }
-    Target target{call, fresh,
-                  TableFromRows(call, fresh, chain[0]->owned.count, most_keys,
+    Target target{call, wanted, fresh,
+                  TableFromRows(call, fresh, chain[0]->num_wanted(), most_keys,
                                 /*are_distinct=*/false, now),
                   RowsOfVariables(ctx, widths_, num_keys)};
     for (const auto& link : chain) {
       if (!link->is_whole()) {
         RemoveGone(*link, &target);
-        target.table.Expect(fresh.table.Size(call).num_keys + link->owned.count);
+        target.table.Expect(fresh.table.Size(call).num_keys + link->num_wanted());
       }
-      FillFrom(*link, &target);
+      for (const SavedColumns& columns : link->rows) FillFrom(*link, columns, &target);
+      if (target.table.EndAppending() > 0) ThrowRepeatedKey(*link, target);
+      FillSlots(*link, &target);
     }
+    FillWaiting(*chain.back(), &target);  // an increment lists all keys without a row
     target.of_variables.Output(ctx);
   }
 
   /// Erases keys that the increment says have lost their rows.
-  void RemoveGone(Link& link, Target* target) const {
+  static void RemoveGone(SavedLink& link, Target* target) {
     OpCall& call = target->call;
-    const std::vector<int64_t> gone =
-        ReadOwnedKeys(link.saved, name_ + kGoneEnding, target->fresh.options().placement);
-    const auto count = static_cast<int64_t>(gone.size());
-    if (count == 0) return;
-    const int64_t* keys = call.OnDevice(gone.data(), count);
-    auto* row_ids = call.Temporary<int64_t>(count);
-    target->fresh.table.Find(call, count, keys, row_ids);
-    target->of_variables.Remove(call, count, row_ids);
-    target->fresh.table.Erase(call, count, keys);
+    for (const std::string& name : link.gone) {
+      const std::vector<int64_t> gone = ReadWantedKeys(link.saved, name, target->wanted);
+      const auto count = static_cast<int64_t>(gone.size());
+      if (count == 0) continue;
+      const int64_t* keys = call.OnDevice(gone.data(), count);
+      auto* row_ids = call.Temporary<int64_t>(count);
+      target->fresh.table.Find(call, count, keys, row_ids);
+      target->of_variables.Remove(call, count, row_ids);
+      target->fresh.table.Erase(call, count, keys);
+    }
   }
 
-  void FillFrom(Link& link, Target* target) const {
+  /// A whole checkpoint's keys get consecutive rows, unless slots come later.
+  bool Appends(const SavedLink& link, const Target& target) const {
+    return link.is_whole() && !in_buckets() && target.fresh.options().use_hash_index;
+  }
+
+  void FillFrom(SavedLink& link, const SavedColumns& columns, Target* target) const {
     const TableOptions& options = target->fresh.options();
-    SavedStreams streams(link.saved, NamesIn(link));
-    OwnedRows rows(options.placement);
     SavedStreams::Place place;
-    if (options.use_hash_index && link.is_whole() && link.owned.count <= options.capacity &&
-        link.owned.pieces_are_whole && streams.AreSlicedAlike())
-      place = PlaceInPlanes(link.owned.count, target);
-    streams.ForEachBlock([&](int64_t first) { return link.owned.pieces.count(first) > 0; },
-                         [&](const SavedBlock& block) {
-                           rows.Choose(block);
-                           if (rows.count() == 0) return;
-                           CheckKeysAre(options, rows.keys(), keys_);
-                           Put(rows, link, target);
-                         },
-                         place);
-    if (target->table.EndAppending() > 0) ThrowRepeatedKey(link, options);
+    if (Appends(link, *target) && columns.num_wanted <= options.capacity &&
+        columns.AreWholeSlices(link.saved))
+      place = PlaceInPlanes(columns.num_wanted, target);
+    columns.ForEachBlock(
+        link.saved, target->wanted,
+        [&](WantedRows& rows) {
+          CheckKeysAre(options, rows.keys(), keys_);
+          Put(rows, link, columns, target);
+        },
+        place);
   }
 
   /// The final destination of a whole checkpoint's rows if that is in the host's memory: at the row
@@ -140,43 +141,107 @@ class RestoreRowsOp : public RowsOp {
     };
   }
 
-  /// Adds the rows: of a whole checkpoint at consecutive row ids.
-  void Put(OwnedRows& rows, Link& link, Target* target) const {
-    const TableOptions& options = target->fresh.options();
+  void Put(WantedRows& rows, SavedLink& link, const SavedColumns& columns, Target* target) const {
+    const TableView& fresh = target->fresh;
     const int64_t* keys = rows.keys().data();
-    const auto of_column = [&](size_t i) -> const void* {
-      const size_t tensor = TensorOfColumn(link, i);
-      return tensor == 0 ? nullptr : rows.Of(tensor, target->table.columns()[i].row_bytes());
+    const size_t num_columns = target->table.columns().size();
+    const auto at = [&](size_t place, int64_t row_bytes) -> const void* {
+      for (size_t i = 0; i < columns.columns.size(); ++i) {
+        if (columns.columns[i].place == place) return rows.Of(1 + i, row_bytes);
+      }
+      return nullptr;  // the checkpoint lacks it
     };
-    const auto of_variable = [&](size_t i) { return RowsOfVariable(rows, i); };
-    if (link.is_whole() && options.use_hash_index) {
+    const auto of_column = [&](size_t i) { return at(i, target->table.columns()[i].row_bytes()); };
+    const auto of_variable = [&](size_t i) {
+      return static_cast<const float*>(at(num_columns + i, widths_[i] * int64_t{sizeof(float)}));
+    };
+    if (Appends(link, *target)) {
       const int64_t first = target->table.Append(rows.count(), keys, of_column);
       target->of_variables.AddInOrder(rows.count(), first, of_variable);
       return;
     }
-    const int64_t num_before = target->fresh.table.Size(target->call).num_keys;
+    const int64_t num_before = fresh.table.Size(target->call).num_keys;
     const int64_t* row_ids = target->table.Insert(rows.count(), keys, of_column, link.is_whole());
     target->of_variables.Add(target->call, rows.count(), row_ids, !link.is_whole(), of_variable);
-    const int64_t num_keys = target->fresh.table.Size(target->call).num_keys;
-    if (link.is_whole() && num_keys != num_before + rows.count()) ThrowRepeatedKey(link, options);
+    const int64_t num_keys = fresh.table.Size(target->call).num_keys;
+    if (link.is_whole() && num_keys != num_before + rows.count()) ThrowRepeatedKey(link, *target);
   }
 
-  const float* RowsOfVariable(OwnedRows& rows, size_t i) const {
-    const size_t tensor = 2 + slot_names_.size() + i;
-    return static_cast<const float*>(rows.Of(tensor, widths_[i] * int64_t{sizeof(float)}));
+  /// Slots with keys of their own: those that the table lacks are skipped.
+  void FillSlots(SavedLink& link, Target* target) const {
+    OpCall& call = target->call;
+    for (size_t i = 0; i < slot_names_.size(); ++i) {
+      Column& column = target->table.columns()[1 + i];
+      const int64_t row_bytes = column.row_bytes(), most = column.RowsAtOnce();
+      int64_t *keys = nullptr, *row_ids = nullptr;  // on the device
+      std::vector<int64_t> held;
+      std::vector<char> room;
+      const auto write = [&](WantedRows& rows) {
+        if (keys == nullptr) {
+          keys = call.Temporary<int64_t>(most);
+          row_ids = call.Temporary<int64_t>(most);
+        }
+        const int64_t count = rows.count();
+        const auto* values = static_cast<const char*>(rows.Of(1, row_bytes));
+        call.CopyFromHost(keys, rows.keys().data(), count);
+        target->fresh.table.Find(call, count, keys, row_ids);
+        held.resize(static_cast<size_t>(count));
+        call.CopyToHost(held.data(), row_ids, count);
+        room.clear();
+        for (int64_t k = 0; k < count; ++k) {
+          if (held[static_cast<size_t>(k)] >= 0)
+            room.insert(room.end(), values + k * row_bytes, values + (k + 1) * row_bytes);
+        }
+        held.erase(std::remove_if(held.begin(), held.end(), [](int64_t id) { return id < 0; }),
+                   held.end());
+        const auto num_held = static_cast<int64_t>(held.size());
+        call.CopyFromHost(row_ids, held.data(), num_held);
+        column.source->FromHost(num_held, row_ids, room.data());
+      };
+      ForEachPartOfSlot(link, target->wanted, i, row_bytes / int64_t{sizeof(float)},
+                        [&](const SavedColumns& columns) {
+                          columns.ForEachBlock(link.saved, target->wanted, write);
+                        });
+    }
   }
 
-  [[noreturn]] void ThrowRepeatedKey(Link& link, const TableOptions& options) const {
-    CheckKeysFit(options, ReadOwnedKeys(link.saved, KeysIn(link), options.placement), keys_);
-    Throw(ErrorCode::kDataLoss, KeysIn(link), " in the checkpoint ", link.saved.prefix(),
+  /// Keys that wait for a row. One whose count is enough for the filter gets its row when it comes
+  /// next.
+  static void FillWaiting(SavedLink& link, Target* target) {
+    std::vector<int64_t> keys;
+    std::vector<KeySeen> seen;
+    for (const SavedColumns& columns : link.waiting) {
+      columns.ForEachBlock(link.saved, target->wanted, [&](WantedRows& rows) {
+        keys.insert(keys.end(), rows.keys().begin(), rows.keys().end());
+        seen.resize(keys.size());
+        for (size_t i = 0; i < columns.columns.size(); ++i) {
+          const auto* numbers = static_cast<const int64_t*>(rows.Of(1 + i, sizeof(int64_t)));
+          KeySeen* next = seen.data() + (keys.size() - rows.keys().size());
+          for (int64_t k = 0; k < rows.count(); ++k)
+            next[k].*kKeyNumbers[columns.columns[i].place].field = numbers[k];
+        }
+      });
+    }
+    for (KeySeen& each : seen) each.count = std::max<int64_t>(0, each.count);
+    if (!keys.empty()) target->fresh.policy.Import(target->call, target->fresh.table, keys, seen);
+  }
+
+  [[noreturn]] void ThrowRepeatedKey(SavedLink& link, const Target& target) const {
+    std::vector<int64_t> keys;
+    for (const SavedColumns& columns : link.rows) {
+      const std::vector<int64_t> of_part = ReadWantedKeys(link.saved, columns.keys, target.wanted);
+      keys.insert(keys.end(), of_part.begin(), of_part.end());
+    }
+    CheckKeysFit(target.fresh.options(), std::move(keys), keys_);
+    Throw(ErrorCode::kDataLoss, link.rows[0].keys, " in the checkpoint ", link.saved.prefix(),
           " has changed while it was read");
   }
 };
 
 // On a GPU: checkpoints are on the host.
 const RegisteredKernel kRestoreKernels[] = {
-    {"SokRestoreRows",
-     Make<RestoreRowsOp>,
+    {"SokRestoreSaved",
+     Make<RestoreSavedOp>,
      {"table", "prefix", "collectives", "row_ids", "of_variables"}},
 };
 

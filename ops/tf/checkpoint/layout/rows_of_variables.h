@@ -1,56 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys, rows and slots read for a table: those that this rank owns, and where they go.
-#ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_RESTORED_ROWS_H_
-#define SOK_OPS_TF_CHECKPOINT_LAYOUT_RESTORED_ROWS_H_
+// The rows of slots that are ordinary variables, collected by row id while a table is restored.
+#ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_ROWS_OF_VARIABLES_H_
+#define SOK_OPS_TF_CHECKPOINT_LAYOUT_ROWS_OF_VARIABLES_H_
 
 #include <cstdint>
 #include <numeric>
-#include <set>
-#include <string>
 #include <vector>
 
-#include "ops/tf/checkpoint/bundle/saved_streams.h"
-#include "ops/tf/checkpoint/bundle/saved_tensors.h"
 #include "ops/tf/tables/table_contents.h"
 
 namespace sok {
-
-/// The rows of a block whose keys, the block's first tensor, this rank owns.
-class OwnedRows {
- public:
-  explicit OwnedRows(const Placement& placement) : placement_(placement) {}
-
-  void Choose(const SavedBlock& block);
-
-  int64_t count() const { return static_cast<int64_t>(keys_.size()); }
-  const std::vector<int64_t>& keys() const { return keys_; }
-  /// These rows of a tensor, valid until the next call.
-  const void* Of(size_t tensor, int64_t row_bytes);
-
- private:
-  const Placement placement_;
-  const SavedBlock* block_ = nullptr;
-  std::vector<int64_t> keys_;
-  std::vector<int64_t> places_;  // in the block; empty if all are owned
-  std::vector<char> chosen_;
-};
-
-/// The number of keys in a tensor, of all ranks. Throws kInvalidArgument and kNotFound.
-int64_t NumKeysIn(SavedTensors& saved, const std::string& name);
-
-/// The keys in a tensor that this rank owns.
-struct OwnedKeys {
-  int64_t count = 0;             // owned keys
-  std::set<int64_t> pieces;      // first rows of the slices that contain some
-  bool pieces_are_whole = true;  // this rank owns all keys of each of these
-
-  /// Throws kInvalidArgument, kNotFound and kDataLoss.
-  static OwnedKeys Count(SavedTensors& saved, const std::string& name, const Placement& placement);
-};
-
-/// All keys of a tensor that this rank owns.
-std::vector<int64_t> ReadOwnedKeys(SavedTensors& saved, const std::string& name,
-                                   const Placement& placement);
 
 /// Rows of ordinary variables, to be assigned by the caller: of repeated row ids, the last rows
 /// win.
@@ -99,4 +58,4 @@ class RowsOfVariables {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TF_CHECKPOINT_LAYOUT_RESTORED_ROWS_H_
+#endif  // SOK_OPS_TF_CHECKPOINT_LAYOUT_ROWS_OF_VARIABLES_H_

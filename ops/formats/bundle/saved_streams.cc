@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/tf/checkpoint/bundle/saved_streams.h"
+#include "ops/formats/bundle/saved_streams.h"
 
 #include <algorithm>
 #include <condition_variable>

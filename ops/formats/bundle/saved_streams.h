@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of a checkpoint with the same number of rows, read together and ahead of the consumer.
-#ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_STREAMS_H_
-#define SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_STREAMS_H_
+#ifndef SOK_OPS_FORMATS_BUNDLE_SAVED_STREAMS_H_
+#define SOK_OPS_FORMATS_BUNDLE_SAVED_STREAMS_H_
 
 #include <cstdint>
 #include <functional>
@@ -46,4 +46,4 @@ class SavedStreams {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_STREAMS_H_
+#endif  // SOK_OPS_FORMATS_BUNDLE_SAVED_STREAMS_H_

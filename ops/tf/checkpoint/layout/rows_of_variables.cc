@@ -1,86 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/tf/checkpoint/layout/restored_rows.h"
+#include "ops/tf/checkpoint/layout/rows_of_variables.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "ops/tf/base/border.h"
 
 namespace sok {
 
 namespace tf = tensorflow;
-
-namespace {
-
-constexpr int64_t kKeysAtOnce = 1 << 20;
-
-int64_t NumOwnedIn(const Bundle& saved, const Bundle::Piece& piece, const Placement& placement) {
-  int64_t num_owned = 0;
-  saved.ForEachPartOf(piece, kKeysAtOnce, [&](int64_t, int64_t count, const char* data) {
-    const auto* keys = reinterpret_cast<const int64_t*>(data);
-    num_owned +=
-        std::count_if(keys, keys + count, [&](int64_t key) { return placement.IsOwned(key); });
-  });
-  return num_owned;
-}
-
-}  // namespace
-
-void OwnedRows::Choose(const SavedBlock& block) {
-  block_ = &block;
-  const auto* keys = reinterpret_cast<const int64_t*>(block.data[0]);
-  keys_.clear();
-  places_.clear();
-  if (placement_.num_ranks == 1) {
-    keys_.assign(keys, keys + block.count);
-    return;
-  }
-  for (int64_t i = 0; i < block.count; ++i) {
-    if (!placement_.IsOwned(keys[i])) continue;
-    keys_.push_back(keys[i]);
-    places_.push_back(i);
-  }
-}
-
-const void* OwnedRows::Of(size_t tensor, int64_t row_bytes) {
-  const char* rows = block_->data[tensor];
-  if (count() == block_->count) return rows;
-  chosen_.resize(static_cast<size_t>(count() * row_bytes));
-  char* next = chosen_.data();
-  for (const int64_t place : places_) next = std::copy_n(rows + place * row_bytes, row_bytes, next);
-  return chosen_.data();
-}
-
-int64_t NumKeysIn(SavedTensors& saved, const std::string& name) {
-  const tf::TensorShape shape = saved.ShapeOf(name, tf::DT_INT64);
-  if (shape.dims() == 1) return shape.dim_size(0);
-  Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has the shape ",
-        shape.DebugString(), "; keys must have one dimension");
-}
-
-OwnedKeys OwnedKeys::Count(SavedTensors& saved, const std::string& name,
-                           const Placement& placement) {
-  OwnedKeys owned;
-  for (const Bundle::Piece& piece : saved.PiecesOf(name)) {
-    int64_t of_piece = piece.count;
-    if (placement.num_ranks > 1) of_piece = NumOwnedIn(saved, piece, placement);
-    if (of_piece > 0) owned.pieces.insert(piece.first);
-    if (of_piece > 0 && of_piece < piece.count) owned.pieces_are_whole = false;
-    owned.count += of_piece;
-  }
-  return owned;
-}
-
-std::vector<int64_t> ReadOwnedKeys(SavedTensors& saved, const std::string& name,
-                                   const Placement& placement) {
-  std::vector<int64_t> owned;
-  saved.ForEachPart(name, RowsOfPart(2), [&](int64_t, int64_t count, const char* data) {
-    const auto* keys = reinterpret_cast<const int64_t*>(data);
-    std::copy_if(keys, keys + count, std::back_inserter(owned),
-                 [&](int64_t key) { return placement.IsOwned(key); });
-  });
-  return owned;
-}
 
 RowsOfVariables::RowsOfVariables(tf::OpKernelContext* ctx, const std::vector<int64_t>& widths,
                                  int64_t most_rows)

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that list the contents of a checkpoint and the checkpoints that it needs, and read a tensor:
+// TensorFlow's own readers abort the process if a file is corrupt.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ops/formats/bundle/series.h"
+#include "ops/tf/base/border.h"
+#include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/base/kernels.h"
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/base/tf_file_system.h"
+#include "ops/tf/checkpoint/bundle/saved_tensors.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+REGISTER_OP("SokListTensors")
+    .Input("prefix: string")
+    .Output("names: string")
+    .Output("dtypes: string")
+    .Output("shapes: string")
+    .SetIsStateful()
+    .SetShapeFn(AllVectors)
+    .Doc("The tensors of a checkpoint: the names of their dtypes, and their shapes, as '3 4'.");
+
+REGISTER_OP("SokChainOf")
+    .Input("prefix: string")
+    .Output("prefixes: string")
+    .SetIsStateful()
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "The checkpoints that a checkpoint consists of: the whole one first, then each "
+        "increment, itself being the last.");
+
+REGISTER_OP("SokReadSavedTensor")
+    .Input("prefix: string")
+    .Output("is_there: bool")
+    .Output("value: dtype")
+    .Attr("names: list(string) >= 1")
+    .Attr("dtype: type")
+    .Attr("shape: shape")
+    .Attr("hint: string")
+    .Attr("is_required: bool")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Scalar());
+      c->set_output(1, c->UnknownShape());
+      return absl::OkStatus();
+    })
+    .Doc(
+        "The first of the named tensors that the checkpoint has. If it does not have the shape, "
+        "the error ends with the hint; a vector of one value is accepted as a scalar. If the "
+        "checkpoint has none of them, and none is required, the output is empty.");
+
+std::vector<tf::tstring> StringsOf(const std::vector<std::string>& texts) {
+  return {texts.begin(), texts.end()};
+}
+
+class ListTensorsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      Bundle saved(TfFileSystem(), Input(ctx, "prefix").scalar<tf::tstring>()());
+      const std::vector<std::string> names = saved.Names();
+      std::vector<tf::tstring> dtypes, shapes;
+      for (const std::string& name : names) {
+        const BundleEntry entry = saved.EntryOf(name);
+        std::string shape;
+        for (const int64_t size : entry.shape) shape += std::to_string(size) + " ";
+        dtypes.emplace_back(entry.type().name);
+        shapes.emplace_back(shape);
+      }
+      OutputVector(ctx, "names", StringsOf(names));
+      OutputVector(ctx, "dtypes", dtypes);
+      OutputVector(ctx, "shapes", shapes);
+    });
+  }
+};
+
+class ChainOfOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
+      OutputVector(ctx, "prefixes", StringsOf(ChainOf(TfFileSystem(), prefix)));
+    });
+  }
+};
+
+class ReadSavedTensorOp : public tf::OpKernel {
+ public:
+  explicit ReadSavedTensorOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        names_(Attribute<std::vector<std::string>>(ctx, "names")),
+        dtype_(Attribute<tf::DataType>(ctx, "dtype")),
+        shape_(Attribute<tf::TensorShape>(ctx, "shape")),
+        hint_(Attribute<std::string>(ctx, "hint")),
+        is_required_(Attribute<bool>(ctx, "is_required")) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      SavedTensors saved(Input(ctx, "prefix").scalar<tf::tstring>()());
+      const auto name = std::find_if(names_.begin(), names_.end(),
+                                     [&](const std::string& each) { return saved.Contains(each); });
+      const bool is_there = name != names_.end();
+      *Data<bool>(Output(ctx, "is_there", {})) = is_there;
+      SetOutput(ctx, "value",
+                is_there || is_required_ ? Read(saved, is_there ? *name : names_.front())
+                                         : tf::Tensor(dtype_, tf::TensorShape({0})));
+    });
+  }
+
+ private:
+  tf::Tensor Read(SavedTensors& saved, const std::string& name) const {
+    const tf::Tensor value = saved.Read(name, dtype_);
+    tf::Tensor given(dtype_);
+    const bool is_scalar = shape_.dims() == 0 && value.NumElements() == 1;
+    if ((is_scalar || value.shape() == shape_) && given.CopyFrom(value, shape_)) return given;
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(),
+          " has the shape ", value.shape().DebugString(), ", not ", shape_.DebugString(), ": ",
+          hint_);
+  }
+
+  const std::vector<std::string> names_;
+  const tf::DataType dtype_;
+  const tf::TensorShape shape_;
+  const std::string hint_;
+  const bool is_required_;
+};
+
+// On a GPU: checkpoints are on the host.
+const RegisteredKernel kReadKernels[] = {
+    {"SokListTensors", Make<ListTensorsOp>, {"prefix", "names", "dtypes", "shapes"}},
+    {"SokReadSavedTensor", Make<ReadSavedTensorOp>, {"prefix", "is_there", "value"}},
+    {"SokChainOf", Make<ChainOfOp>, {"prefix", "prefixes"}},
+};
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/checkpoint/restore/saved_table_op.h"
+
+#include <algorithm>
+
+#include "ops/history/waiting_keys.h"
+#include "ops/tf/base/tf_file_system.h"
+#include "ops/tf/tables/plane_checks.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+constexpr char kPart[] = "/part_";
+
+bool IsNumber(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// Adds the tensors <begin><number><end> that were saved of each key, from `first_place` on.
+void AddNumbers(SavedTensors& saved, const std::string& begin, const std::string& end,
+                size_t first_place, SavedColumns* columns) {
+  for (size_t i = 0; i < kNumKeyNumbers; ++i) {
+    const std::string name = begin + kKeyNumbers[i].name + end;
+    if (!saved.Contains(name)) continue;
+    const int64_t count = saved.ShapeOf(name, tf::DT_INT64).num_elements();
+    if (count == columns->num_keys) columns->columns.push_back({name, first_place + i});
+    if (count == columns->num_keys || count == 0) continue;  // none: it was not recorded
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has ", count,
+          " numbers for ", columns->num_keys, " keys");
+  }
+}
+
+}  // namespace
+
+int64_t SavedLink::num_wanted() const {
+  int64_t count = 0;
+  for (const SavedColumns& columns : rows) count += columns.num_wanted;
+  return count;
+}
+
+SavedTableOp::SavedTableOp(tf::OpKernelConstruction* ctx)
+    : WholeTableOp(ctx),
+      name_(Attribute<std::string>(ctx, "table_name")),
+      titles_(Attribute<std::vector<std::string>>(ctx, "titles")),
+      tails_(Attribute<std::vector<std::string>>(ctx, "tails")),
+      slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
+      slot_is_required_(Attribute<std::vector<bool>>(ctx, "slot_is_required")),
+      widths_(Attribute<std::vector<int64_t>>(ctx, "widths")),
+      num_buckets_(Attribute<int64_t>(ctx, "num_buckets")),
+      num_parts_(Attribute<int64_t>(ctx, "num_parts")),
+      part_(Attribute<int64_t>(ctx, "part")),
+      keys_(KindOfKeys(ctx)) {
+  OP_REQUIRES(ctx, titles_.size() == 1 + slot_names_.size() + widths_.size(),
+              absl::InvalidArgumentError("titles must name the rows, each slot and each variable"));
+  OP_REQUIRES(ctx,
+              !in_buckets() || (tails_.size() == titles_.size() && widths_.empty() &&
+                                slot_is_required_.size() == slot_names_.size()),
+              absl::InvalidArgumentError("with num_buckets, tails must have as many values as "
+                                         "titles, and slot_is_required as slot_names"));
+}
+
+SavedTableOp::Chain SavedTableOp::OpenChain(const std::string& prefix) const {
+  Chain chain;
+  for (const std::string& each : ChainOf(TfFileSystem(), prefix)) {
+    chain.push_back(std::make_unique<SavedLink>(each, chain.empty()));
+    SavedLink& link = *chain.back();
+    if (!in_buckets()) {
+      link.gone = {name_ + kGoneEnding};
+      link.seeds = {name_ + "/seed"};
+      continue;
+    }
+    link.parts = PartsIn(link.saved, tails_[0] + link.ending);
+    for (size_t part = 0; part < link.parts.size(); ++part) {
+      link.gone.push_back(Stem(link, part, 0) + kGoneOfBuckets);
+      link.seeds.push_back(Stem(link, part, 0) + kSeedOfBuckets);
+    }
+  }
+  return chain;
+}
+
+/// A whole table and parts of the same name may stand beside each other; an op for a part takes
+/// parts first.
+std::vector<std::string> SavedTableOp::PartsIn(Bundle& saved, const std::string& tail) const {
+  const bool has_whole = saved.Contains(titles_[0] + tail + "-keys");
+  if (has_whole && num_parts_ == 1) return {""};
+  const std::string begin = titles_[0] + kPart, end = tail + "-keys";
+  std::vector<std::string> parts;
+  for (const std::string& key : saved.Names(begin)) {
+    if (key.size() < begin.size() + end.size()) continue;
+    const size_t end_at = key.size() - end.size();
+    const std::string number = key.substr(begin.size(), end_at - begin.size());
+    if (key.compare(end_at, end.size(), end) == 0 && IsNumber(number)) parts.push_back(number);
+  }
+  std::sort(parts.begin(), parts.end(), [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  });
+  for (std::string& part : parts) part.insert(0, kPart);
+  if (!parts.empty()) return parts;
+  if (has_whole) return {""};
+  Throw(ErrorCode::kNotFound, "the checkpoint ", saved.prefix(), " has neither ", titles_[0] + tail,
+        "-keys nor ", titles_[0], "/part_0", tail,
+        "-keys, nor another part; tf.train.list_variables lists its tensors");
+}
+
+std::optional<uint64_t> SavedTableOp::StreamOf(SavedLink& link) {
+  for (const std::string& seed : link.seeds) {
+    if (const auto stream = link.saved.StreamIn(seed)) return stream;
+  }
+  return std::nullopt;
+}
+
+WantedKeys SavedTableOp::Wanted(const TableOptions& options) const {
+  return {options.placement, num_buckets_, num_parts_, part_};
+}
+
+void SavedTableOp::Open(const TableView& view, SavedLink* link) const {
+  link->rows.clear();
+  link->waiting.clear();
+  return in_buckets() ? OpenParts(view, link) : OpenSlices(view, link);
+}
+
+void SavedTableOp::OpenSlices(const TableView& view, SavedLink* link) const {
+  SavedColumns columns(link->saved, name_ + "/keys" + link->ending);
+  std::vector<int64_t> widths{view.options().dim};
+  for (const size_t place : view.places) widths.push_back(view.planes.slots[place].plane->width());
+  widths.insert(widths.end(), widths_.begin(), widths_.end());
+  const size_t num_planes = 1 + slot_names_.size();
+  const size_t num_numbers = view.history == nullptr ? 0 : kNumKeyNumbers;
+  for (size_t i = 0; i < titles_.size(); ++i) {
+    const std::string title = titles_[i] + link->ending;
+    if (i > 0) CheckHasSlot(*link, title);
+    CheckPlaneToRestore(view.options(), title, columns.num_keys, widths[i],
+                        link->saved.ShapeOf(title, tf::DT_FLOAT));
+    columns.columns.push_back({title, i < num_planes ? i : i + num_numbers});
+  }
+  if (num_numbers > 0) AddNumbers(link->saved, name_ + "/", link->ending, num_planes, &columns);
+  link->saved.PiecesOf(columns.keys);
+  for (const SavedColumns::Column& column : columns.columns) link->saved.PiecesOf(column.name);
+  link->rows.push_back(std::move(columns));
+}
+
+void SavedTableOp::OpenParts(const TableView& view, SavedLink* link) const {
+  for (size_t part = 0; part < link->parts.size(); ++part) {
+    const std::string stem = Stem(*link, part, 0) + "-";
+    link->rows.push_back(OpenPlane(*link, part, 0, view.options().dim));
+    link->rows.back().starts = stem + "partition_offset";
+    AddNumbers(link->saved, stem, "", 1 + slot_names_.size(), &link->rows.back());
+    if (view.history == nullptr || !link->saved.Contains(stem + "keys_filtered")) continue;
+    SavedColumns& waiting = link->waiting.emplace_back(link->saved, stem + "keys_filtered");
+    waiting.starts = stem + "partition_filter_offset";
+    AddNumbers(link->saved, stem, "_filtered", 0, &waiting);
+  }
+}
+
+SavedColumns SavedTableOp::OpenPlane(SavedLink& link, size_t part, size_t plane,
+                                     int64_t width) const {
+  SavedTensors& saved = link.saved;
+  SavedColumns columns(saved, Stem(link, part, plane) + "-keys");
+  const std::string name = Stem(link, part, plane) + "-values";
+  if (columns.num_keys == 0 && (!saved.Contains(name) || saved.ShapeOf(name).num_elements() == 0))
+    return columns;
+  const tf::TensorShape shape = saved.ShapeOf(name, tf::DT_FLOAT);
+  const tf::TensorShape expected({columns.num_keys, width});
+  columns.columns.push_back({name, plane});
+  if (shape == expected) return columns;
+  if (shape.dims() == 2 && shape.dim_size(0) == columns.num_keys) {
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has rows of ",
+          shape.dim_size(1), " floats, but the embedding variable's have ", width,
+          " (embedding_dim): create it with the saved dimension; TF_EV_RESTORE_CUSTOM_DIM is not "
+          "supported");
+  }
+  Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has the shape ",
+        shape.DebugString(), ", but ", columns.num_keys, " keys require ", expected.DebugString());
+}
+
+void SavedTableOp::Count(const WantedKeys& wanted, SavedLink* link) {
+  for (SavedColumns& columns : link->rows) columns.Count(link->saved, wanted);
+  for (SavedColumns& columns : link->waiting) columns.Count(link->saved, wanted);
+}
+
+bool SavedTableOp::LacksSlot(SavedLink& link, size_t i) const {
+  if (slot_is_required_[i]) return false;
+  for (size_t part = 0; part < link.parts.size(); ++part) {
+    const std::string stem = Stem(link, part, 1 + i);
+    if (link.saved.Contains(stem + "-keys") || link.saved.Contains(stem + "-values")) return false;
+  }
+  LOG(WARNING) << "the checkpoint " << link.saved.prefix() << " has no slot "
+               << Stem(link, 0, 1 + i) << ": the slot keeps its initial value";
+  return true;
+}
+
+void SavedTableOp::CheckHasSlot(SavedLink& link, const std::string& title) const {
+  if (link.saved.Contains(title)) return;
+  Throw(
+      ErrorCode::kNotFound, "the checkpoint ", link.saved.prefix(), " has no tensor ", title,
+      "; was it saved with another optimizer? tf.train.list_variables lists its tensors. To start "
+      "slots afresh, restore only keys and rows, with "
+      "sok_compat.checkpoint.assign_from(table, path, '",
+      name_, "'), and the rest with a tf.train.Saver of the other variables");
+}
+
+std::string SavedTableOp::SignatureOf(const Chain& chain) {
+  std::string text;
+  for (const auto& link : chain) {
+    for (const SavedColumns& columns : link->rows) {
+      text += link->saved.SignatureOf(columns.keys);
+      if (!columns.columns.empty()) text += link->saved.SignatureOf(columns.columns[0].name);
+    }
+  }
+  return text;
+}
+
+}  // namespace sok

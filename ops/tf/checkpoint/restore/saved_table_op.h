@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Base class of ops that read a table from a checkpoint. The layouts differ in names only.
+#ifndef SOK_OPS_TF_CHECKPOINT_RESTORE_SAVED_TABLE_OP_H_
+#define SOK_OPS_TF_CHECKPOINT_RESTORE_SAVED_TABLE_OP_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/formats/bundle/series.h"
+#include "ops/tf/checkpoint/layout/saved_columns.h"
+#include "ops/tf/ranks/whole_table_op.h"
+#include "ops/tf/tables/restored_keys.h"
+
+/// Part of a REGISTER_OP. `titles` name the rows, each slot and each ordinary variable, whose rows
+/// have `widths`. Without num_buckets the keys are <table_name>/keys; else, in DeepRec's layout,
+/// the tensors of part i of a plane are <title>/part_<i><tail>-keys and so on.
+#define SOK_SAVED_TABLE_ATTRIBUTES                    \
+  .Attr("table_name: string")                         \
+      .Attr("titles: list(string) >= 1")              \
+      .Attr("tails: list(string) >= 0 = []")          \
+      .Attr("slot_names: list(string) >= 0")          \
+      .Attr("slot_is_required: list(bool) >= 0 = []") \
+      .Attr("widths: list(int) >= 0 = []")            \
+      .Attr("num_buckets: int >= 0 = 0")              \
+      .Attr("num_parts: int >= 1 = 1")                \
+      .Attr("part: int >= 0 = 0")                     \
+      .Attr("Tkey: {int64, uint32, int32}")
+
+namespace sok {
+
+/// A table in one checkpoint of the chain that it is restored from.
+struct SavedLink {
+  SavedLink(const std::string& prefix, bool is_first)
+      : saved(prefix), ending(is_first ? "" : kIncrementEnding) {}
+
+  bool is_whole() const { return ending.empty(); }
+  int64_t num_wanted() const;
+
+  SavedTensors saved;
+  const std::string ending;           // of its tensors' names
+  std::vector<std::string> parts;     // in DeepRec's layout: "", or "/part_0" and so on
+  std::vector<std::string> gone;      // tensors of keys that have lost their rows
+  std::vector<std::string> seeds;     // tensors of which any may be there
+  std::vector<SavedColumns> rows;     // by part; set by Open
+  std::vector<SavedColumns> waiting;  // numbers of keys without a row, by place in kKeyNumbers
+};
+
+class SavedTableOp : public WholeTableOp {
+ protected:
+  explicit SavedTableOp(tensorflow::OpKernelConstruction* ctx);
+
+  using Chain = std::vector<std::unique_ptr<SavedLink>>;
+  /// Finds the names of the table's tensors.
+  Chain OpenChain(const std::string& prefix) const;
+  /// The stream of later first values, the same for all parts; nullopt if it was not saved.
+  static std::optional<uint64_t> StreamOf(SavedLink& link);
+
+  /// Opens the columns of keys with a row, and of keys that wait for one. Throws unless they fit
+  /// the table; reads only the index.
+  void Open(const TableView& view, SavedLink* link) const;
+  /// Finds the keys to take.
+  static void Count(const WantedKeys& wanted, SavedLink* link);
+  /// In DeepRec's layout, where slots have keys of their own: calls use(columns, width) for the
+  /// saved parts of slot i that have wanted keys.
+  template <typename Use>
+  void ForEachPartOfSlot(SavedLink& link, const WantedKeys& wanted, size_t i, int64_t width,
+                         const Use& use) const {
+    if (!in_buckets() || LacksSlot(link, i)) return;
+    for (size_t part = 0; part < link.parts.size(); ++part) {
+      if (link.rows[part].num_wanted == 0) continue;  // the slot may be missing
+      SavedColumns columns = OpenPlane(link, part, 1 + i, width);
+      columns.Count(link.saved, wanted);
+      use(columns);
+    }
+  }
+
+  WantedKeys Wanted(const TableOptions& options) const;
+  /// Identifies the contents of the chain.
+  static std::string SignatureOf(const Chain& chain);
+  bool in_buckets() const { return num_buckets_ > 0; }
+
+  const std::string name_;
+  const std::vector<std::string> titles_, tails_;
+  const std::vector<std::string> slot_names_;
+  const std::vector<bool> slot_is_required_;
+  const std::vector<int64_t> widths_;  // of ordinary variables
+  const int64_t num_buckets_, num_parts_, part_;
+  const KeysOf keys_;
+
+ private:
+  std::string Stem(const SavedLink& link, size_t part, size_t plane) const {
+    return titles_[plane] + link.parts[part] + tails_[plane] + link.ending;
+  }
+  std::vector<std::string> PartsIn(Bundle& saved, const std::string& ending) const;
+  bool LacksSlot(SavedLink& link, size_t i) const;
+  SavedColumns OpenPlane(SavedLink& link, size_t part, size_t plane, int64_t width) const;
+  void OpenSlices(const TableView& view, SavedLink* link) const;
+  void OpenParts(const TableView& view, SavedLink* link) const;
+  void CheckHasSlot(SavedLink& link, const std::string& title) const;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_CHECKPOINT_RESTORE_SAVED_TABLE_OP_H_
