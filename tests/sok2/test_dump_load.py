@@ -2,7 +2,9 @@
 """`dump`, `load` and `incremental_model_dump` of SparseOperationKit 2 in one process."""
 
 import datetime
+import os
 import struct
+import tempfile
 
 import numpy as np
 import pytest
@@ -142,6 +144,19 @@ def test_files_of_sparse_operation_kit(tmp_path):
     assert rows_of(static) == {key: [key, 10 * key] for key in range(5)}
     slot = optimizer.get_slot(static, "m")
     assert slot.sparse_read([3]).numpy().tolist() == [[3, 30]]
+
+
+def test_temporary_files_are_not_needed(tmp_path, monkeypatch):
+    """TMPDIR may be full, or not be there."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    rows = np.float32([[1.0, 2.0], [3.0, 4.0]])
+    variable = sok.Variable(rows, name="static")
+    sok.dump(tmp_path / "dump", variable)
+    variable.assign(np.zeros_like(rows))
+    sok.load(tmp_path / "dump", variable)
+    np.testing.assert_array_equal(variable, rows)
+    assert os.listdir(tmp_path) == ["dump"]
 
 
 def test_a_graph_has_its_session(tmp_path):

@@ -18,7 +18,8 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from sok_compat.checkpoint.streams.dumps import DumpedTable, load_tables
+from sok_compat.checkpoint import set_rows
+from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables, load_tables
 from sok_compat.tables.table import Table
 from tests.support.saves.killed_dumps import NAMES
 from tests.support.saves.saved_table import DIM, SavedTable, assert_rows_equal, random_rows
@@ -141,7 +142,7 @@ def test_dumps_and_a_reader_at_once(tmp_path, num_writers):
 
 @pytest.mark.thorough
 def test_processes_that_are_killed_while_they_dump(tmp_path):
-    """At any moment: what is there is the dump before or that one."""
+    """At any moment: what is there is the dump before or that one; the next one clears the rest."""
     reader = NumberedTable(tmp_path)
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.saves.killed_dumps", tmp_path],
@@ -157,6 +158,14 @@ def test_processes_that_are_killed_while_they_dump(tmp_path):
             process.stdin.flush()
         process.kill()
     assert len(os.listdir(tmp_path / "two")) <= 15  # of one dump more at most
+    two = [Table(3000, DIM, name=name) for name in NAMES]
+    for each in two:
+        set_rows(each, np.zeros([2000, DIM], np.float32))
+    dumped = [DumpedTable(each, name, "int64", "headed") for each, name in zip(two, NAMES)]
+    for folder in ("two", "clean"):
+        dump_tables(tf.constant(str(tmp_path / folder)), dumped)
+    assert sorted(os.listdir(tmp_path / "two")) == sorted(os.listdir(tmp_path / "clean"))
+    assert numbers_of_two(tmp_path / "two") == {0.0}
 
 
 def numbers_of_two(folder):
