@@ -25,6 +25,7 @@ _INSTEAD = {
     "one_hot_encoding": "tf.one_hot",
     "opt": "sok_compat.tf.keras.optimizers.LazyAdamOptimizer for its LazyAdamOptimizer",
     "optimize_loss": "an optimizer of tf.train",
+    "python": "its package's own names, as tf.contrib.framework.arg_scope",
     "safe_embedding_lookup_sparse": "tf.nn.safe_embedding_lookup_sparse",
     "slim": "tf.contrib.layers, tf.contrib.framework.arg_scope or tf.layers",
     "softmax": "tf.nn.softmax",

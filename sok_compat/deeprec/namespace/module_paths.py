@@ -48,11 +48,12 @@ class _Finder:
         root, _, below = name.partition(".")
         if root != "tensorflow" or below.partition(".")[0] not in _FOLDERS_WITH_ADDITIONS:
             return None
-        if PathFinder.find_spec(name, path) is not None:
+        is_contrib = below.startswith("contrib.")  # whose path is our folder
+        if not is_contrib and PathFinder.find_spec(name, path) is not None:
             return None
         if has_file(below):
             return _spec(name, lambda: importlib.import_module(f"{_FACE}.{below}"))
-        return _spec(name, _of_api(below)) if below.startswith("contrib.") else None
+        return _spec(name, _of_api(below)) if is_contrib else None
 
 
 class _Loader:
@@ -65,7 +66,9 @@ class _Loader:
         return None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        sys.modules[module.__name__] = self._load()
+        loaded = sys.modules[module.__name__] = self._load()
+        if loaded.__name__.startswith(f"{_FACE}.contrib."):  # or Python refuses paths below a file
+            vars(loaded).setdefault("__path__", [])
 
 
 def _spec(name: str, load: _Load) -> ModuleSpec | None:

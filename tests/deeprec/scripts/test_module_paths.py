@@ -61,6 +61,7 @@ for statement in (
     "from tensorflow.contrib.slim import nets",
     "from tensorflow.contrib.losses import log_loss",
     "from tensorflow.contrib.layers.python.layers import utils",
+    "from tensorflow.contrib.framework.python.ops import variables",
 ):
     try:
         exec(statement)
@@ -109,10 +110,11 @@ def test_moved_names_and_what_they_do():
         read_imports_as_tensorflow_1()
         exec(own_code({SCRIPT!r}, "script.py"), {{"__name__": "__main__"}})
     """)
-    lines = printed.splitlines()[-9:]
+    lines = printed.splitlines()[-10:]
     assert "no tf.contrib.rnn.python.ops.core_rnn_cell._no_such_cell" in lines.pop(0)
+    assert lines[5].endswith("use its package's own names, as tf.contrib.framework.arg_scope")
     uses = [line.partition(": use ")[2].partition(",")[0] for line in lines[:5]]
     assert uses == [*["tf.contrib.layers"] * 3, "tf.losses", "tf.layers or tf.feature_column"]
-    lines = lines[4:]
+    lines = lines[5:]
     assert lines[1] == "_Linear needs at least one tensor of the shape [batch, size]"
     assert [line.startswith("_Linear takes tensors of the shape") for line in lines[2:]] == [1, 1]
