@@ -237,7 +237,7 @@ SPLITS = {
         call("row_splits", [(0, 0), (0, 1)], 1, max_nnz=1, fails=Fails(INVALID, "max_nnz = 1")),
         call("row_splits", [(1, 0), (0, 0)], 2, fails=Fails(INVALID, "must ascend")),
         call("row_splits", [(2, 0)], 2, fails=Fails(INVALID, "has row index 2")),
-        call("row_splits", [(0, 0)], 3, bags_per_sample=2, fails=Fails(INVALID, "slot_num = 2")),
+        call("row_splits", [(0, 0)], 3, bags_per_sample=2, fails=Fails(INVALID, "slots = 2")),
         call("row_splits", [(0, 0)], 1, 2, fails=Fails(INVALID, "1 indices and 2 values")),
     ),
     "row splits of ragged tensors": Script(
