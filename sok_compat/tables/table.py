@@ -34,6 +34,7 @@ from sok_compat.tables.rows.shown_rows import ShownRows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import SlotsByOptimizer
+from sok_compat.tables.stored.description import describe_in_graph
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY, checked_key_dtype, checked_sizes
 from sok_compat.tables.undefined_methods import UndefinedMethods
@@ -192,6 +193,7 @@ class Table(
         if not in_graph:
             _eager_tables[self._unique_id] = self
             check_same_table(self.ranks, self.description())
+        describe_in_graph(self)
 
     def _make_reads(self, handle: tf.Tensor, scope: str) -> tf.Tensor:
         """Returns the read of the rows for imported meta graphs.

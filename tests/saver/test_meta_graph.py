@@ -6,6 +6,14 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
+from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdagradOptimizer
+from sok_compat.deeprec.variables.options import (
+    EmbeddingVariableOption,
+    GlobalStepEvict,
+    InitializerOption,
+)
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.cases.optimizer_cases import SOK_OPTIMIZERS, STOCK_OPTIMIZERS
 from tests.support.saves.saved_table import SavedTable
 from tests.support.sessions import initialized_session
@@ -52,28 +60,113 @@ def test_imported_graph_trains_on(tmp_path, optimizer, import_scope):
     assert ("EmbeddingVariable/keys", [3]) in tf.train.list_variables(path)
 
 
-@pytest.mark.parametrize("has_saver", [True, False])
-def test_another_saver_of_an_imported_graph_raises(tmp_path, has_saver):
-    """It would save the rows without their keys."""
-    export(tmp_path, STOCK_OPTIMIZERS[1])
+def without_saver(folder):
+    meta_graph = tf1.MetaGraphDef.FromString((folder / "model.meta").read_bytes())
+    meta_graph.ClearField("saver_def")
+    return meta_graph
+
+
+@pytest.mark.parametrize("import_scope", [None, "outer"])
+@pytest.mark.parametrize(
+    "optimizer", [STOCK_OPTIMIZERS[0], STOCK_OPTIMIZERS[1], SOK_OPTIMIZERS[1]], ids=str
+)
+def test_new_savers_of_an_imported_graph(tmp_path, optimizer, import_scope):
+    """They save and restore tables as those of the exported graph do, under the same names."""
+    expected = export(tmp_path, optimizer)
     path = f"{tmp_path}/model"
     with tf.Graph().as_default(), tf1.Session() as session:
-        meta_graph = tf1.MetaGraphDef.FromString((tmp_path / "model.meta").read_bytes())
-        if not has_saver:
-            meta_graph.ClearField("saver_def")
+        saver = tf1.train.import_meta_graph(without_saver(tmp_path), import_scope=import_scope)
+        if import_scope:
+            variables = tf1.global_variables()
+            saver = tf1.train.Saver({v.op.name.removeprefix("outer/"): v for v in variables})
+        saver.restore(session, path)
+        again = saver.save(session, f"{tmp_path}/again")
+        (step,), (keys,) = tf1.get_collection("step"), tf1.get_collection("keys")
+        session.run(step, {keys: [3, 7]})
+        actual = session.run(tf1.get_collection("exported"))
+        saver.restore(session, again)
+        session.run(step, {keys: [3, 7]})
+        for arrays in (actual, session.run(tf1.get_collection("exported"))):
+            for array, after_one_step in zip(arrays, expected):
+                np.testing.assert_array_equal(array, after_one_step)
+    assert_same_tensors(path, again)
+
+
+def assert_same_tensors(path, other):
+    assert tf.train.list_variables(path) == tf.train.list_variables(other)
+    for name, _ in tf.train.list_variables(path):
+        np.testing.assert_array_equal(
+            tf.train.load_variable(path, name), tf.train.load_variable(other, name), name
+        )
+
+
+def test_a_new_saver_raises_for_tables_that_it_does_not_know(tmp_path):
+    """As those that are saved as parts; it would save the rows without their keys."""
+    export(tmp_path, STOCK_OPTIMIZERS[1])
+    path = f"{tmp_path}/model"
+    meta_graph = tf1.MetaGraphDef.FromString((tmp_path / "model.meta").read_bytes())
+    for node in meta_graph.graph_def.node:
+        node.attr.pop("_sok_compat_description", None)
+    with tf.Graph().as_default(), tf1.Session() as session:
         imported = tf1.train.import_meta_graph(meta_graph)
-        slots = tf1.train.Saver([v for v in tf1.global_variables() if "Adagrad" in v.name])
-        for saver, name in ((tf1.train.Saver(), "EmbeddingVariable:0"), (slots, "/Adagrad:0")):
-            for run in (saver.restore, saver.save):
-                with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} belongs to a"):
-                    run(session, path)
+        for run in (tf1.train.Saver().restore, tf1.train.Saver().save):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="EmbeddingVariable:0 belongs"):
+                run(session, path)
         others = tf1.train.Saver([v for v in tf1.global_variables() if "dense" in v.name])
-        others.restore(session, path)
-        if has_saver:
-            imported.restore(session, path)
-        else:
-            with pytest.raises(tf.errors.InvalidArgumentError, match="of a graph with a saver"):
-                imported.restore(session, path)
+        for saver in (others, imported):
+            saver.restore(session, path)
+
+
+def test_saver_of_slots_of_an_imported_graph(tmp_path):
+    """It brings in their table."""
+    export(tmp_path, STOCK_OPTIMIZERS[1])
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.train.import_meta_graph(without_saver(tmp_path))
+        slots = tf1.train.Saver([v for v in tf1.global_variables() if "Adagrad" in v.name])
+        slots.restore(session, f"{tmp_path}/model")
+        path = slots.save(session, f"{tmp_path}/again")
+    assert "EmbeddingVariable/keys" in dict(tf.train.list_variables(path))
+
+
+@pytest.mark.parametrize("evicts", [False, True])
+def test_embedding_variables_of_an_imported_graph(tmp_path, evicts):
+    """In DeepRec's tensors, of both parts, with default rows and what a save evicts."""
+    path = f"{tmp_path}/model"
+    with tf.Graph().as_default():
+        step = tf1.train.get_or_create_global_step()
+        option = EmbeddingVariableOption(
+            init_option=InitializerOption(tf1.random_normal_initializer(seed=3), 5),
+            evict_option=GlobalStepEvict(steps_to_live=1) if evicts else None,
+        )
+        variable = get_embedding_variable(
+            "v", 3, key_dtype=tf.int32, ev_option=option,
+            partitioner=tf1.fixed_size_partitioner(2),
+        )  # fmt: skip
+        ids = tf1.placeholder(tf.int32, [None], "ids")
+        rows = embedding_lookup(variable, ids)
+        train = AdagradOptimizer(0.5).minimize(tf.reduce_sum(tf.sin(rows)), step)
+        for name, value in (("ids", ids), ("rows", rows), ("train", train)):
+            tf1.add_to_collection(name, value)
+        saver = tf1.train.Saver()
+        with initialized_session() as session:
+            for _ in range(2):
+                session.run(train, {ids: [4, 1, 1003]})
+            saver.save(session, path)
+            for _ in range(3):
+                session.run(train, {ids: [4, 9]})
+            expected = session.run(rows, {ids: [4, 1, 1003, 9, 13]})
+            saver.save(session, f"{tmp_path}/later", write_meta_graph=False)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        saver = tf1.train.import_meta_graph(without_saver(tmp_path))
+        (ids,), (rows,), (train,) = map(tf1.get_collection, ("ids", "rows", "train"))
+        saver.restore(session, path)
+        for _ in range(3):
+            session.run(train, {ids: [4, 9]})
+        np.testing.assert_array_equal(session.run(rows, {ids: [4, 1, 1003, 9, 13]}), expected)
+        saver.save(session, f"{tmp_path}/again")
+    assert_same_tensors(f"{tmp_path}/later", f"{tmp_path}/again")
+    keys = tf.train.load_variable(f"{tmp_path}/again", "v/part_1-keys").tolist()
+    assert keys == ([9] if evicts else [1, 1003, 9])
 
 
 def test_layers_in_an_imported_graph_need_init(tmp_path):

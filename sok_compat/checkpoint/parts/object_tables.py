@@ -123,12 +123,12 @@ def short_titles(table: Table | WholeVariable, slots: Sequence[tf.Variable]) -> 
 
 def ordinary_slots(table: Table) -> list[tf.Variable]:
     """The graph's variables that an optimizer created for the table without slot_for or a scope."""
-    ours = {slot.ref() for slot in table.slots}
+    ours = {slot.handle.ref() for slot in table.slots}
     return [
         variable
         for variable in tf.compat.v1.global_variables()
         if f"/{table.table_name}/" in f"/{variable.op.name}"  # saves the search for its owner
-        and variable.ref() not in ours
+        and getattr(variable, "handle", variable).ref() not in ours
         and variable.shape.rank == 2
         and variable.shape[0] == table.capacity
         and not variable.trainable

@@ -15,6 +15,11 @@ from sok_compat.checkpoint.parts.names_of_parts import around_part, suffix_of, w
 from sok_compat.checkpoint.parts.object_tables import object_saveable, ordinary_slots
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.parts.saved_parts import joined_parts
+from sok_compat.checkpoint.saver.imported_tables import (
+    ImportedSlot,
+    ImportedTable,
+    imported_plane,
+)
 from sok_compat.checkpoint.sessions.restored_sessions import share_checkpoints
 from sok_compat.checkpoint.streams.checked_restore import CheckedRestore, StoredTensor
 from sok_compat.checkpoint.streams.progress import SAVED_BYTES, bytes_in
@@ -157,8 +162,8 @@ def with_tables(names_to_saveables: Any) -> Any:
       names_to_saveables: the variables of a tf.train.Saver: a list, or a dict {name: variable}.
 
     Returns:
-      An object of the same type; the given one if it has no table. If a table belongs to an
-      imported graph, a list of one saveable, which raises when it is run.
+      An object of the same type; the given one if it has no table. If a table of an imported
+      graph is saved as parts, a list of one saveable, which raises when it is run.
 
     Raises:
       NotImplementedError: there is a table in eager mode.
@@ -171,15 +176,16 @@ def with_tables(names_to_saveables: Any) -> Any:
     items, parts = joined_parts(items)
     saveables: list[Any] = [*parts]
     for name, variable in items:
+        if _table_of(variable) is None:
+            variable = imported_plane(variable) or variable
         table = _table_of(variable)
+        if isinstance(table, ImportedTable) and not table.can_be_saved:
+            return [_raised_for_unknown(table)]
         if table is None:
             others.append((name, variable))
         else:
             tables[table.ref()] = table
             names[variable.ref()] = name
-    refused = _of_imported_tables(variable for _, variable in others)
-    if refused is not None:
-        return [refused]
     if not tables and not saveables:
         return names_to_saveables
     if tf.executing_eagerly():  # then there are no PartsSaveables
@@ -217,9 +223,9 @@ def _items(names_to_saveables):
 
 
 def _table_of(variable):
-    if isinstance(variable, Table):
+    if isinstance(variable, (Table, ImportedTable)):
         return variable
-    return variable.table if isinstance(variable, SlotVariable) else None
+    return variable.table if isinstance(variable, (SlotVariable, ImportedSlot)) else None
 
 
 def _saveable(table, names, others):
@@ -280,22 +286,11 @@ def _first_rows(tables, names):
     return saveables
 
 
-def _of_imported_tables(variables):
-    """A RefusedSaveable for a table of a meta graph, in which it is a plain variable; else None.
-
-    tf.train.import_meta_graph builds a saver where the meta graph has none.
-    """
-    for variable in variables:
-        handle = getattr(variable, "handle", None)
-        if not tf.is_symbolic_tensor(handle):  # also in eager mode, where no graph is imported
-            continue
-        if any(
-            op.type in ("SokTableInitialize", "SokTableAttachSlot") for op in handle.consumers()
-        ):
-            return RefusedSaveable(
-                f"{variable.name} belongs to a table of an imported graph, which only the saver "
-                "that the meta graph was exported with can save or restore: use the one that "
-                "tf.train.import_meta_graph returns, of a graph with a saver, or build the graph "
-                "from the script"
-            )
-    return None
+def _raised_for_unknown(table):
+    """The RefusedSaveable for a table of an imported graph that cannot be saved."""
+    return RefusedSaveable(
+        f"{table.op.name}:0 belongs to a table of an imported graph, which only the saver that the "
+        "meta graph was exported with can save or restore: use the one that "
+        "tf.train.import_meta_graph returns, of a graph with a saver, or build the graph from the "
+        "script"
+    )

@@ -14,7 +14,11 @@ from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables
 from sok_compat.checkpoint.parts.bucket_saveable import BucketSaveable
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.deeprec.variables.first_values import first_value_of
-from sok_compat.deeprec.variables.key_histories import history_of, steps_to_live_of
+from sok_compat.deeprec.variables.key_histories import (
+    history_of,
+    l2_threshold_of,
+    steps_to_live_of,
+)
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption, StorageType
 from sok_compat.deeprec.variables.recorded_keys import RecordsKeys
 from sok_compat.lookup.group import lookup_group
@@ -24,6 +28,7 @@ from sok_compat.lookup.new_keys import WITH_GRADIENT, NewKeys
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
+from sok_compat.tables.stored.description import BUCKETS, describe_in_graph
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.table import Table, connected_ranks
 from sok_compat.tables.words import Words
@@ -121,10 +126,20 @@ class EmbeddingVariable(RecordsKeys, Table):
             collections=collections,
             history=history_of(option, steps_to_live, placement.ranks.size),
         )
-        self.storage.layout, self.storage.part = BucketSaveable, part
+        self._store_in_buckets(part)
         tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
         tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
         _tell_tensorflow_of_tables()
+
+    def _store_in_buckets(self, part):
+        self.storage.layout, self.storage.part = BucketSaveable, part
+        describe_in_graph(
+            self,
+            BUCKETS,
+            key_dtype_of_ids=self.key_dtype_of_ids.name,
+            part=part and dataclasses.astuple(part),
+            evicts=(self.steps_to_live, l2_threshold_of(self.ev_option)),
+        )
 
     @property
     def shape(self) -> tf.TensorShape:

@@ -13,6 +13,7 @@ from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Placement, Table
 from sok_compat.tables.first_value import FirstValue, parse_initializer
+from sok_compat.tables.stored.description import PARTS, describe_in_graph
 from sok_compat.tables.stored.saved_part import SavedPart
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class PlacedTables:
             for table, fused in zip(self.by_columns[rank], plan.fused):
                 if table is not None:
                     table.storage.parts = self.parts_of(fused)
+                    describe_in_graph(table, PARTS)
 
     def trained(self) -> list[tuple[Table, int | None]]:
         """Returns [(Table, its rank)] of the tables that are looked up and trained.
@@ -143,6 +145,7 @@ class PlacedTables:
         config = self._strategy.global_configs[table]
         made = self._table(f"rows_of_embeddings{table}", config, capacity, first, placement)
         made.storage.parts = self._part_of_rows(table, placement)
+        describe_in_graph(made, PARTS)
         return made
 
     def _table(self, name, config, capacity, first, placement, on_host=False):

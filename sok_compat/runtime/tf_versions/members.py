@@ -28,6 +28,11 @@ def replace_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operati
     op._add_control_inputs(control_inputs)
 
 
+def set_attribute(op: tf.Operation, name: str, value: Any) -> None:
+    """Sets an attribute, an AttrValue, of an op that no session has run yet."""
+    op._set_attr(name, value)
+
+
 # Variables and objects of checkpoints.
 
 

@@ -51,6 +51,10 @@ def resume(num_ranks):
     return f"resume {folder()}/{num_ranks}"
 
 
+def imported(num_ranks):
+    return f"import {folder()}/{num_ranks}"
+
+
 def gather(num_ranks):
     return f"gather {folder()}/gathered {num_ranks}"
 
@@ -117,6 +121,8 @@ def test_training_goes_on_on_another_number_of_ranks():
     check(alone, two[resume(1)][ADAGRAD], alone)
     check(two[save(2)][ADAGRAD], two[resume(2)][ADAGRAD], alone)
     check(two[save(2)][ADAGRAD], again[resume(2)][ADAGRAD], alone)
+    check(alone, two[imported(1)][ADAGRAD], alone)
+    check(two[save(2)][ADAGRAD], two[imported(2)][ADAGRAD], alone)
     prefix = f"{folder()}/2/{ADAGRAD}/model"
     assert len(glob.glob(f"{prefix}*")) == 3 == len(glob.glob(f"{prefix}.data-*-of-00002")) + 1
     reader = tf.train.load_checkpoint(prefix)
@@ -136,7 +142,8 @@ def test_training_goes_on_on_another_number_of_ranks():
 
 
 def launched_on_two():
-    return launched(2, ADAGRAD, save(2), resume(1), resume(2), gather(2), scatter(2))
+    tasks = save(2), resume(1), resume(2), imported(1), imported(2), gather(2), scatter(2)
+    return launched(2, ADAGRAD, *tasks)
 
 
 def check_rank_0_has_it(num_ranks, seen, optimizer):

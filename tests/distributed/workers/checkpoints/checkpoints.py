@@ -2,7 +2,8 @@
 """Trains tables of all kinds, saves them with tf.train.Saver, restores what other numbers of ranks
 have saved, and trains on; and dumps and restores rows with sok.Saver.
 
-Arguments: the names of optimizers, with commas; then 'save FOLDER' or 'resume FOLDER' each, or
+Arguments: the names of optimizers, with commas; then 'save FOLDER', 'resume FOLDER' or 'import
+FOLDER' (which resumes, by a saver of an imported graph) each, or
 'gather FOLDER' and 'scatter FOLDER', which do the same where each rank has a disk of its own, a
 folder in that one, and rank 0 has the files.
 """
@@ -79,7 +80,8 @@ class Model:
         )
         dense = tf1.get_variable("dense", initializer=[1.0, 2.0])
         self.step = [table.step for table in self.tables.values()] + [dense.assign_add(2 * dense)]
-        self.numbers = [steps, dense, *self.tables["filtered"].table.key_history(EVERY_KEY)]
+        history = self.tables["filtered"].table.key_history(EVERY_KEY)
+        self.numbers = [steps.read_value(), dense.read_value(), *history]
         self.init = tf1.global_variables_initializer()
         self.saver = tf1.train.Saver()
 
@@ -92,6 +94,13 @@ class Model:
         rows = {name: table.rows(session) for name, table in self.tables.items()}
         return rows, session.run(self.numbers)
 
+    def import_again(self, meta_graph):
+        """From now on it uses the meta graph, which it imports, and the saver made there."""
+        self.saver = tf1.train.import_meta_graph(meta_graph)
+        self.step, self.numbers = in_this_graph([self.step, self.numbers])
+        for table in self.tables.values():
+            table.keys, table.exported = in_this_graph([table.keys, [*table.exported]])
+
     def dump(self, session):
         session.run([self.tables[name].dump for name in DUMPED])
 
@@ -99,6 +108,11 @@ class Model:
         """As contents."""
         session.run([self.tables[name].restore for name in DUMPED])
         return {name: self.tables[name].rows(session) for name in DUMPED}, None
+
+
+def in_this_graph(elements):
+    graph = tf1.get_default_graph()
+    return tf.nest.map_structure(lambda each: graph.as_graph_element(each.name), elements)
 
 
 def in_new_graph(optimizer, seed, folder, use):
@@ -142,6 +156,24 @@ def resume(folder, optimizer, dumps=True):
     return in_new_graph(optimizer, 77, folder, use)
 
 
+def resume_imported(folder, optimizer):
+    """As resume; what is restored has also been saved again by the imported graph."""
+    with tf.Graph().as_default():
+        model = Model(OPTIMIZERS[optimizer], 77, folder)
+        meta_graph = tf1.train.export_meta_graph()
+    config = session_config(rewrites=False)
+    with tf.Graph().as_default(), tf1.Session(config=config) as session:
+        model.import_again(meta_graph)
+        model.saver.restore(session, f"{folder}/{optimizer}/model")
+        again = f"{folder}/{optimizer}/imported on {SIZE}"
+        model.saver.save(session, again, write_meta_graph=False)
+        model.train(session, [EVERY_KEY[3:-3]])
+        model.saver.restore(session, again)
+        restored = model.contents(session)
+        model.train(session, LAST)
+        return restored, model.contents(session), None
+
+
 def on_own_disk(do, folder, optimizer):
     """What `do` gives where the files are rank 0's."""
     own = f"{folder}/disk of {RANK}"
@@ -160,6 +192,7 @@ if __name__ == "__main__":
         do = {
             "save": save,
             "resume": resume,
+            "import": resume_imported,
             "gather": functools.partial(on_own_disk, save),
             "scatter": functools.partial(on_own_disk, resume),
         }[task]
