@@ -45,13 +45,13 @@ def test_equals_the_same_bags_in_a_sparse_tensor(layer, make, keys, splits):
 BAD = {
     "too many keys": ([[1, 2, 3, 4], []], "max_nnz = 3 keys"),
     "rows": ([[1]], "a multiple of slot_num = 2"),
-    "slots": ([[[1], [2], [3]]], "must have slot_num = 2 slots"),
+    "slots": ([[[1], [2], [3]]], "must have slot_num = 2 bags"),
 }
 
 
 @pytest.mark.parametrize("bags, message", BAD.values(), ids=BAD)
 def test_bad_values(layer, bags, message):
-    depth = 2 if message.endswith("slots") else 1
+    depth = 2 if message.endswith("bags") else 1
     fed = tf.compat.v1.ragged.placeholder(tf.int64, depth, [])
     output = layer(fed)
     value = tf.compat.v1.ragged.constant_value(bags, np.int64, ragged_rank=depth)

@@ -53,9 +53,9 @@ BAD = {
     ),
     "no-table": ({"x": np.ones(3)}, tf.errors.NotFoundError, "EmbeddingVariable", {}),
     "key-dtype": (
-        {**tensors([1]), KEYS: np.array([1], np.int32)},
+        {**tensors([1]), KEYS: np.array([1], np.float32)},
         InvalidArgument,
-        "int64",
+        "keys must be int64 or int32",
         {},
     ),
     "wide-key": (tensors([1, 2**32]), InvalidArgument, "uint32", dict(key_dtype="uint32")),
