@@ -34,8 +34,8 @@ SOK_TEST(FailuresAndStatusesThereAndBack) {
 
 RequestHeader HeaderOf(const std::string& lookup, int64_t number, const std::string& exchange,
                        const std::string& description) {
-  const LookupName name{lookup, number % 4 - 1, number % 5, number % 6 - 1};
-  return {{NameHash(lookup), number, /*repeat=*/number % 3, /*is_ordered=*/number % 3 > 0},
+  const LookupName name{lookup, /*graph=*/3, /*session=*/1, /*start=*/0};
+  return {{name.Hash(), number, /*repeat=*/number % 3, /*is_ordered=*/number % 3 > 0},
           name,
           NameHash(exchange),
           std::make_shared<const Description>(description)};
