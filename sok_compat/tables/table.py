@@ -195,24 +195,6 @@ class Table(
             check_same_table(self.ranks, self.description())
         describe_in_graph(self)
 
-    def _make_reads(self, handle: tf.Tensor, scope: str) -> tf.Tensor:
-        """Returns the read of the rows for imported meta graphs.
-
-        Also makes an op, under the name that convert_variables_to_constants reads, that fails it.
-        """
-        with tf.name_scope(f"{scope}Read/"):
-            refuse = tf.raw_ops.Assert(
-                condition=False,
-                data=[
-                    f"a graph with tables cannot be frozen, got {self.table_name}: constants would "
-                    "have the rows, but not the keys. Export it with tf.compat.v1.saved_model, "
-                    "which saves both"
-                ],
-            )
-            with tf.control_dependencies([refuse]):
-                tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
-            return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32, name="Rows")
-
     def _fetched_rows(self, handle: tf.Tensor, shape: Sequence[int | None]) -> tf.Tensor:
         """Returns the tensor that a session fetches for the table."""
         # TensorFlow's savers would take the read itself for an ordinary variable.
