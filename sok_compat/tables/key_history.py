@@ -109,6 +109,21 @@ def check_history(
         )
 
 
+def evict_keys(
+    table_handle: tf.Tensor,
+    step: int | tf.Tensor,
+    steps_to_live: int | None,
+    l2_threshold: float | None,
+) -> tf.Tensor:
+    """As HasHistory.evict, of a table of which only the handle is known."""
+    return ops.sok_evict_keys(
+        table_handle,
+        tf.cast(step, tf.int64),
+        steps_to_live=steps_to_live or 0,
+        l2_threshold=l2_threshold or 0.0,
+    )
+
+
 class HasHistory(VariableMixin):
     """Base class of tables: the history of the keys of this rank.
 
@@ -182,12 +197,7 @@ class HasHistory(VariableMixin):
                 f"{self.history}"
             )
         with tf.device(self.device):
-            return ops.sok_evict_keys(
-                self.table_handle,
-                tf.cast(step, tf.int64),
-                steps_to_live=steps_to_live or 0,
-                l2_threshold=l2_threshold or 0.0,
-            )
+            return evict_keys(self.table_handle, step, steps_to_live, l2_threshold)
 
     def make_room(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Evicts the keys that a lookup of `keys` which inserts would evict.

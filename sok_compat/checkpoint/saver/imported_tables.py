@@ -12,7 +12,7 @@ from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import var_is_initialized_op
 from sok_compat.tables.first_value import FirstValue
-from sok_compat.tables.key_history import KeyHistory
+from sok_compat.tables.key_history import KeyHistory, evict_keys
 from sok_compat.tables.stored.description import BUCKETS, PARTS, description_of
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.stored.table_part import TablePart
@@ -112,11 +112,8 @@ class ImportedTable(_ImportedPlane):
             return None
         step = tf.compat.v1.train.get_global_step()
         with tf.device(self.device):
-            return ops.sok_evict_keys(
-                self.table_handle,
-                tf.constant(-1, tf.int64) if step is None else tf.cast(step, tf.int64),
-                steps_to_live=steps_to_live or 0,
-                l2_threshold=l2_threshold or 0.0,
+            return evict_keys(
+                self.table_handle, -1 if step is None else step, steps_to_live, l2_threshold
             ).op
 
 

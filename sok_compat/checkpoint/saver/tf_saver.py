@@ -180,7 +180,7 @@ def with_tables(names_to_saveables: Any) -> Any:
             variable = imported_plane(variable) or variable
         table = _table_of(variable)
         if isinstance(table, ImportedTable) and not table.can_be_saved:
-            return [_raised_for_unknown(table)]
+            return [_refused(table)]
         if table is None:
             others.append((name, variable))
         else:
@@ -286,7 +286,7 @@ def _first_rows(tables, names):
     return saveables
 
 
-def _raised_for_unknown(table):
+def _refused(table):
     """The RefusedSaveable for a table of an imported graph that cannot be saved."""
     return RefusedSaveable(
         f"{table.op.name}:0 belongs to a table of an imported graph, which only the saver that the "
