@@ -103,7 +103,7 @@ class ExchangeTensorsOp : public ExchangeOp {
     }
     if (is_valid && total <= rows.dim_size(0)) return;
     Throw(ErrorCode::kInvalidArgument, name(), ": splits must be the numbers of rows for ",
-          num_ranks, " ranks, which add up to ", rows.dim_size(0), ", got ", num_splits,
+          num_ranks, " ranks, which add up to at most ", rows.dim_size(0), ", got ", num_splits,
           " that add up to ", total);
   }
 };

@@ -88,9 +88,7 @@ class HoldsKeysOp : public CommunicatingOp {
   const int64_t num_ranks_, rank_;
 };
 
-bool Reads(tf::OpKernelContext* ctx, const char* input) {
-  return Input(ctx, input).scalar<bool>()();
-}
+bool Reads(tf::OpKernelContext* ctx) { return Input(ctx, "reads").scalar<bool>()(); }
 
 class CheckSavedOp : public SavedTableOp {
  public:
@@ -112,7 +110,7 @@ class CheckSavedOp : public SavedTableOp {
         for (const auto& link : chain) Open(view, link.get());
       });
       StreamOf(*chain[0]);
-      if (Reads(ctx, "reads")) CheckContents(options, widths, chain);
+      if (Reads(ctx)) CheckContents(options, widths, chain);
       return SignatureOf(chain);
     });
   }
@@ -197,7 +195,7 @@ class CheckTensorsOp : public CommunicatingOp {
       SavedTensors saved(prefix);
       std::vector<tf::TensorSlice> slices;
       for (size_t i = 0; i < names_.size(); ++i) slices.push_back(CheckedSlice(saved, i));
-      for (size_t i = 0; Reads(ctx, "reads") && i < names_.size(); ++i)
+      for (size_t i = 0; Reads(ctx) && i < names_.size(); ++i)
         saved.VerifySlice(names_[i], slices[i]);
       return std::string();
     });
