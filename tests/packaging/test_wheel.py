@@ -16,6 +16,7 @@ NATIVE = {
     "sok_compat/engine/_engine{suffix}",
 }
 STARTUP = {"sok_compat.pth", "_sok_compat_imports.py"}
+ALIASES = ("sparse_operation_kit", "distributed_embeddings")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,12 @@ def test_contents(wheel):
     native = {name.format(suffix=suffix, tensorflow=tf.__version__) for name in NATIVE}
     if b'HAS_GPU_KERNELS = "ON"' in wheel.read("sok_compat/runtime/_build_info.py"):
         native.add("sok_compat/runtime/libsok_cuda.so")
-    expected = set(sources) | native | STARTUP
+    types = {
+        f"{alias}-stubs/{path.relative_to(package / alias)}i"
+        for alias in ALIASES
+        for path in (package / alias).rglob("*.py")
+    }
+    expected = set(sources) | native | STARTUP | types
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == expected
     for name, path in sources.items():
         assert wheel.read(name) == path.read_bytes(), name
