@@ -151,12 +151,13 @@ def checkpoint_prefix(path: str) -> str | None:
 
 
 def _latest(folder, state):
-    with open(state, encoding="utf-8", errors="replace") as file:
-        match = re.search(r'^model_checkpoint_path:\s*("(?:[^"\\]|\\.)*")', file.read(), re.M)
+    with open(state, "rb") as file:
+        match = re.search(rb'^model_checkpoint_path:\s*("(?:[^"\\]|\\.)*")', file.read(), re.M)
     if match is None:
         raise FileError(f"{state} does not name the latest checkpoint")
     try:
-        prefix = os.path.join(folder, ast.literal_eval("b" + match[1]).decode())
+        escaped = match[1].decode("ascii", "backslashreplace")  # newer protobufs write UTF-8
+        prefix = os.path.join(folder, ast.literal_eval("b" + escaped).decode())
     except (ValueError, SyntaxError) as error:
         raise FileError(f"{state} does not name the latest checkpoint: {error}") from error
     if not os.path.exists(f"{prefix}.index"):
