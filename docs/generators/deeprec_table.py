@@ -240,7 +240,7 @@ SECTIONS = {
               "tensorflow.python.data.experimental.ops.parquet_dataset_ops.read_parquet "
               "tensorflow.python.data.experimental.ops.parquet_dataset_ops.DataFrame",
               "differs",
-              "Read by pyarrow, 16 to 21 (`pip install 'sok_compat[parquet]'`). Columns of lists "
+              "Read by pyarrow, 16 to 26 (`pip install 'sok_compat[parquet]'`). Columns of lists "
               "give RaggedTensors. A batch is of one file; part i of n are row groups i, i + n, "
               "... Missing values raise. `ARROW_NUM_THREADS` is ignored."),
         Entry("tf.ConfigProto tf.GPUOptions tf.GraphOptions tf.OptimizerOptions", "differs",

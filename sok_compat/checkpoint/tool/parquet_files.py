@@ -17,7 +17,7 @@ try:
     import pyarrow.parquet as pq
 except ImportError as error:
     raise FileError(
-        "Parquet files need pyarrow, which is not installed: pip install 'pyarrow>=16,<22', or "
+        "Parquet files need pyarrow, which is not installed: pip install 'sok_compat[parquet]', or "
         "take .npy"
     ) from error
 

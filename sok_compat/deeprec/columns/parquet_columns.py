@@ -90,7 +90,7 @@ class ParquetFile:
         except ImportError as error:
             raise ImportError(
                 f"ParquetDataset cannot import pyarrow: {error}. Run: "
-                "pip install 'pyarrow>=16,<22'"  # these work with NumPy 1 and 2
+                "pip install 'sok_compat[parquet]'"
             ) from error
         self.path = os.fsdecode(path)
         source = self.path

@@ -143,5 +143,5 @@ def test_values_that_no_tensor_has(tmp_path, values, message):
 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch, files):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match="pip install 'pyarrow"):
+    with pytest.raises(ImportError, match="pip install 'sok_compat"):
         ParquetDataset(files[0])
