@@ -27,8 +27,10 @@ def on_startup(command, dirty):
 
 
 def on_config(config):
-    """Puts the version into the header and the records into the navigation."""
+    """Puts the version and the owner's repository into the header, records into the navigation."""
     project = (ROOT / "pyproject.toml").read_text()
+    if source := re.search(r'^Source = "(.+)"$', project, re.MULTILINE):
+        config.repo_url = source[1]
     config.site_name += " " + re.search(r'^version = "(.+)"$', project, re.MULTILINE)[1]
     decisions = next(item for item in config.nav if "Decisions" in item)["Decisions"]
     decisions += _records()
