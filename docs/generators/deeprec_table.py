@@ -198,6 +198,8 @@ SECTIONS = {
         Entry("tf.train.FtrlOptimizer", "differs",
               "on embedding variables with a `learning_rate_power` of -0.5; l1 is their group "
               "lasso, as there"),
+        Entry("tf.train.RowWiseAdagradOptimizer", "new",
+              "Adagrad with [one accumulator a row](optimizers.md)"),
         Entry("tf.train.AdamAsyncOptimizer tf.train.AdamWOptimizer", "works",
               "on ordinary variables, too"),
         Entry("tensorflow.python.training.weight_decay_optimizers."

@@ -87,6 +87,8 @@ SECTIONS = {
         Entry("sok.optimizers.Adam sok.optimizers.adam.Adam", "differs",
               "`tf.global_variables_initializer()` covers its `initializer`. A step without "
               "gradients is fine. Ignored arguments are logged."),
+        Entry("sok.optimizers.RowWiseAdagrad", "new",
+              "Adagrad with [one accumulator a row](optimizers.md)"),
         Entry("sok.optimizers.optimizer.Optimizer", "differs",
               "a Keras 2 optimizer, whose hooks a subclass overrides"),
         Entry("sok.tf.keras.optimizers.Adam sok.tf.keras.optimizers.adam.Adam", "differs",

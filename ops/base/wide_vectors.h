@@ -24,6 +24,7 @@
 #endif
 
 /// Before a function that must be inlined into such a function.
-#define SOK_INLINE inline __attribute__((always_inline))
+#define SOK_ALWAYS_INLINE __attribute__((always_inline))  // of a lambda
+#define SOK_INLINE inline SOK_ALWAYS_INLINE
 
 #endif  // SOK_OPS_BASE_WIDE_VECTORS_H_

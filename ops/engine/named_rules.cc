@@ -42,6 +42,12 @@ NamedRule Describe(const char* name, std::vector<Hyperparameter<OneRule>> fields
   return {name, names, make};
 }
 
+template <typename AnyAdagrad>
+NamedRule DescribeAdagrad(const char* name) {
+  return Describe<AnyAdagrad>(
+      name, {{"learning_rate", &AnyAdagrad::learning_rate}, {"epsilon", &AnyAdagrad::epsilon}});
+}
+
 template <typename AnyFtrl>
 NamedRule DescribeFtrl(const char* name) {
   return Describe<AnyFtrl>(name, {{"learning_rate", &AnyFtrl::learning_rate, Limit::kAboveZero},
@@ -55,8 +61,8 @@ std::vector<NamedRule> MakeNamedRules() {
       {"learning_rate", &MomentumRule::learning_rate}, {"momentum", &MomentumRule::momentum}};
   return {
       Describe<SgdRule>("sgd", {{"learning_rate", &SgdRule::learning_rate}}),
-      Describe<AdagradRule>("adagrad", {{"learning_rate", &AdagradRule::learning_rate},
-                                        {"epsilon", &AdagradRule::epsilon}}),
+      DescribeAdagrad<AdagradRule>("adagrad"),
+      DescribeAdagrad<RowWiseAdagradRule>("row_wise_adagrad"),
       Describe<AdamRule>("adam", {{"step_size", &AdamRule::step_size},
                                   {"beta1", &AdamRule::beta1},
                                   {"beta2", &AdamRule::beta2},

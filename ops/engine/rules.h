@@ -2,7 +2,8 @@
 // Optimizers as rules: the update of one value and its states, given its gradient. All engines
 // compile these; to add an optimizer, add a rule here and its name to named_rules.cc. A rule that
 // has a member `Measure` also takes a number of the whole row: the sum of Measure(gradient, value,
-// states) over its columns, before any of them changes.
+// states) over its columns, before any of them changes. If it has a member `UpdateRow`, its one
+// state is a number of the whole row, and it takes what UpdateRow(sum, dim, &state) returns.
 #ifndef SOK_OPS_ENGINE_RULES_H_
 #define SOK_OPS_ENGINE_RULES_H_
 
@@ -12,6 +13,7 @@
 #include <variant>
 
 #include "ops/base/host_device.h"
+#include "ops/base/wide_vectors.h"
 #include "ops/engine/rows_view.h"
 
 namespace sok {
@@ -38,6 +40,25 @@ struct AdagradRule {
   SOK_HOST_DEVICE void operator()(float g, float& value, float* states) const {
     states[0] += g * g;
     value -= learning_rate * g / (std::sqrt(states[0]) + epsilon);
+  }
+};
+
+/// State of the row: accumulator. accumulator += the mean of g^2 over the row; value -=
+/// learning_rate / (sqrt(accumulator) + epsilon) * g. The exact row-wise Adagrad of FBGEMM
+/// (fbgemm_gpu/codegen/genscript/optimizers.py, rowwise_adagrad).
+struct RowWiseAdagradRule {
+  static constexpr int kStates = 1;
+  static constexpr int kMeasureLanes = 8;
+  float learning_rate = 0.0f;
+  float epsilon = 0.0f;
+
+  SOK_HOST_DEVICE float Measure(float g, float, const float*) const { return g * g; }
+  SOK_HOST_DEVICE float UpdateRow(float squares, int64_t dim, float* accumulator) const {
+    *accumulator += squares / static_cast<float>(dim);
+    return learning_rate / (std::sqrt(*accumulator) + epsilon);
+  }
+  SOK_HOST_DEVICE void operator()(float g, float& value, float*, float step) const {
+    value -= step * g;
   }
 };
 
@@ -119,6 +140,7 @@ struct FtrlRule {
 /// makes it zero; shrinkage also counts in the step's square of the gradient.
 struct FtrlGroupLassoRule {
   static constexpr int kStates = 2;
+  static constexpr int kMeasureLanes = 1;
   float learning_rate = 0.0f;
   float l1 = 0.0f;
   float l2 = 0.0f;
@@ -182,13 +204,48 @@ struct RmspropRule {
   }
 };
 
-using Rule = std::variant<SgdRule, AdagradRule, AdamRule, AdamWRule, DecayRule, FtrlRule,
-                          FtrlGroupLassoRule, MomentumRule, RmspropRule>;
+using Rule = std::variant<SgdRule, AdagradRule, RowWiseAdagradRule, AdamRule, AdamWRule, DecayRule,
+                          FtrlRule, FtrlGroupLassoRule, MomentumRule, RmspropRule>;
 
 template <typename OneRule, typename = void>
 inline constexpr bool kMeasuresRows = false;
 template <typename OneRule>
 inline constexpr bool kMeasuresRows<OneRule, std::void_t<decltype(&OneRule::Measure)>> = true;
+
+template <typename OneRule, typename = void>
+inline constexpr bool kHasRowState = false;
+template <typename OneRule>
+inline constexpr bool kHasRowState<OneRule, std::void_t<decltype(&OneRule::UpdateRow)>> = true;
+
+/// States of each value.
+template <typename OneRule>
+inline constexpr int kValueStates = kHasRowState<OneRule> ? 0 : OneRule::kStates;
+
+/// Floats of a row of one state.
+template <typename OneRule>
+constexpr int64_t StateWidth(const OneRule&, int64_t dim) {
+  return kHasRowState<OneRule> ? 1 : dim;
+}
+
+/// What a rule that measures rows takes of one: measure(column) is that of a column. Columns are
+/// added up in kMeasureLanes interleaved sums, which vectorize, then these in halves: on every
+/// engine in this order.
+template <typename OneRule, typename Measure>
+SOK_HOST_DEVICE SOK_INLINE float MeasureRow(const OneRule& rule, int64_t dim, float* row_state,
+                                            const Measure& measure) {
+  constexpr int kLanes = OneRule::kMeasureLanes;
+  float sums[kLanes] = {};
+  int64_t column = 0;
+  for (; column + kLanes <= dim; column += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += measure(column + lane);
+  }
+  for (int lane = 0; column + lane < dim; ++lane) sums[lane] += measure(column + lane);
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  }
+  if constexpr (kHasRowState<OneRule>) return rule.UpdateRow(sums[0], dim, row_state);
+  return sums[0];
+}
 
 /// The update of one value; `measure` is that of its row, if the rule takes it.
 template <typename OneRule>
@@ -216,7 +273,7 @@ SOK_HOST_DEVICE inline void ApplyWithoutGradient(const AdamRule& rule, float& va
 /// start at their first columns.
 struct RulePlanes {
   RowsView rows;
-  RowsView states[kMaxStates];  // float32, of at least rows.width
+  RowsView states[kMaxStates];  // float32, of at least StateWidth
 
   SOK_HOST_DEVICE int64_t dim() const { return rows.width; }
 };

@@ -8,7 +8,10 @@ import numpy as np
 from tests.conformance.scripts import Fails, Script, Slot, Spec, call
 
 INVALID = "InvalidArgumentError"
-STATES = (Slot("m_and_v", 4), Slot("accumulator", 2, 0.1), Slot("linear", 2), Slot("momentum", 2))
+STATES = (
+    *(Slot("m_and_v", 4), Slot("accumulator", 2, 0.1), Slot("linear", 2), Slot("momentum", 2)),
+    Slot("of_row", 1, 0.1),
+)
 HASH = Spec(slots=STATES)
 DIRECT = dataclasses.replace(HASH, use_hash_index=False)
 WHERE = (("with a hash index", HASH), ("without a hash index", DIRECT))
@@ -27,6 +30,7 @@ HALVES = {"learning_rate": 0.5, "momentum": 0.5}
 RULES = {
     "sgd": (SGD, ()),
     "adagrad": ({"learning_rate": 0.1, "epsilon": 1e-7}, ("accumulator",)),
+    "row_wise_adagrad": ({"learning_rate": 0.1, "epsilon": 1e-7}, ("of_row",)),
     "adam": (ADAM, ("m_and_v",)),
     "adamw": ({**ADAM, "weight_decay": 0.05}, ("m_and_v",)),
     "decay": ({"rate": 0.9, "least": 0.1}, ("accumulator",)),

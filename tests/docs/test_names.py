@@ -28,7 +28,8 @@ API = (
 
 def path_of(name):
     """Where the package has a name: SparseOperationKit's under FACE, by the same module paths."""
-    return name.replace("sok", "sok_compat" if name in ADDED else FACE, 1)
+    is_of_face = name not in ADDED or name.split(".")[1] in API
+    return name.replace("sok", FACE if is_of_face else "sok_compat", 1)
 
 
 def by_import(name):

@@ -103,6 +103,34 @@ def test_equals_the_optimizer_on_the_rows_of_a_step(sok, name, as_function):
 
 
 @pytest.mark.parametrize("as_function", [False, True])
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_row_wise_adagrad(sok, kind, as_function):
+    """Against NumPy; an ordinary variable has Adagrad's numbers."""
+    variable, mixed, plain = made(sok, kind), tf.Variable(ROWS), tf.Variable(ROWS)
+    wrapper = sok.OptimizerWrapper(sok_compat.optimizers.RowWiseAdagrad(0.1))
+    adagrad = train.AdagradOptimizer(0.1)
+
+    def step():
+        with tf.GradientTape(persistent=True) as tape:
+            losses = [loss_of(tf.nn.embedding_lookup(each, TOUCHED)) for each in (variable, mixed)]
+            losses += [loss_of(tf.gather(plain, TOUCHED))]
+        ours = [(tape.gradient(losses[0], variable), variable)]
+        wrapper.apply_gradients([*ours, (tape.gradient(losses[1], mixed), mixed)])
+        adagrad.apply_gradients([(tape.gradient(losses[2], plain), plain)])
+
+    run = tf.function(step) if as_function else step
+    rows, sums = ROWS.astype(np.float64), np.full([8, 1], 0.1)
+    for _ in range(3):
+        run()
+        gradients = np.zeros_like(rows)
+        np.add.at(gradients, TOUCHED, 2 * rows[TOUCHED].sum(0))
+        sums += np.mean(gradients**2, axis=1, keepdims=True)
+        rows -= 0.1 * gradients / np.sqrt(sums)
+    np.testing.assert_allclose(rows_of(sok, variable), rows, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(mixed, plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("as_function", [False, True])
 @pytest.mark.parametrize("name", ["legacy Adam", "newer Adam"])
 def test_one_optimizer_with_and_without_the_wrapper(sok, name, as_function):
     """Each counts its own steps, as in SparseOperationKit 2."""

@@ -23,21 +23,19 @@ struct WithoutGradient {};
 SOK_INLINE float At(const float* gradient, int64_t column) { return gradient[column]; }
 SOK_INLINE float At(WithoutGradient, int64_t) { return 0.0f; }
 
-/// The measure of a row for a rule that takes it.
+/// `first` and `second` are those of the row, or, of a state of the row, `first` is it.
 template <typename Rule, typename Dim, typename Gradient>
 SOK_INLINE float MeasureOfRow(const Rule& rule, Dim dim, Gradient gradient, const float* row,
-                              const float* first, const float* second) {
-  float sum = 0.0f;
+                              float* first, const float* second) {
+  if constexpr (!kMeasuresRows<Rule>) return 0.0f;
   if constexpr (kMeasuresRows<Rule>) {
-    const int64_t size = dim;
-    for (int64_t column = 0; column < size; ++column) {
+    return MeasureRow(rule, dim, first, [=](int64_t column) SOK_ALWAYS_INLINE {
       float states[kMaxStates] = {};
-      if constexpr (Rule::kStates > 0) states[0] = first[column];
-      if constexpr (Rule::kStates > 1) states[1] = second[column];
-      sum += rule.Measure(At(gradient, column), row[column], states);
-    }
+      if constexpr (kValueStates<Rule> > 0) states[0] = first[column];
+      if constexpr (kValueStates<Rule> > 1) states[1] = second[column];
+      return rule.Measure(At(gradient, column), row[column], states);
+    });
   }
-  return sum;
 }
 
 template <typename Rule, typename Dim, typename Gradient>
@@ -48,8 +46,8 @@ SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* _
   SOK_FOR_COLUMNS
   for (int64_t column = 0; column < size; ++column) {
     float states[kMaxStates] = {};
-    if constexpr (Rule::kStates > 0) states[0] = first[column];
-    if constexpr (Rule::kStates > 1) states[1] = second[column];
+    if constexpr (kValueStates<Rule> > 0) states[0] = first[column];
+    if constexpr (kValueStates<Rule> > 1) states[1] = second[column];
     float value = row[column];
     if constexpr (std::is_same_v<Gradient, WithoutGradient>) {
       ApplyWithoutGradient(rule, value, states, measure);
@@ -57,8 +55,8 @@ SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* _
       ApplyToValue(rule, gradient[column], value, states, measure);
     }
     row[column] = value;
-    if constexpr (Rule::kStates > 0) first[column] = states[0];
-    if constexpr (Rule::kStates > 1) second[column] = states[1];
+    if constexpr (kValueStates<Rule> > 0) first[column] = states[0];
+    if constexpr (kValueStates<Rule> > 1) second[column] = states[1];
   }
 }
 
@@ -76,17 +74,18 @@ class RowsOf {
   /// Cache lines of a row with its states.
   int64_t num_lines() const {
     const int64_t size = dim_;
-    if (Rule::kStates == 0) return NumLines(size);
+    const int64_t width = StateWidth(rule_, size);
     return NumLines(size) +
-           (are_side_by_side_ ? NumLines(Rule::kStates * size) : Rule::kStates * NumLines(size));
+           (are_side_by_side_ ? NumLines(Rule::kStates * width) : Rule::kStates * NumLines(width));
   }
 
   SOK_INLINE void Prefetch(int64_t row_id) const {
     const int64_t size = dim_;
     PrefetchRow(rows_ + row_id * size, size);
     if (Rule::kStates == 0) return;
-    if (are_side_by_side_) return PrefetchRow(State(0, row_id), Rule::kStates * size);
-    for (int s = 0; s < Rule::kStates; ++s) PrefetchRow(State(s, row_id), size);
+    const int64_t width = StateWidth(rule_, size);
+    if (are_side_by_side_) return PrefetchRow(State(0, row_id), Rule::kStates * width);
+    for (int s = 0; s < Rule::kStates; ++s) PrefetchRow(State(s, row_id), width);
   }
 
   template <typename Gradient>

@@ -15,7 +15,7 @@ namespace sok {
 template <typename Pack, typename OneRule, typename Update>
 SOK_HOST_DEVICE void UpdatePack(const RulePlanes& planes, int64_t row_id, int64_t column,
                                 const Update& update) {
-  constexpr int kStates = OneRule::kStates;
+  constexpr int kStates = kValueStates<OneRule>;
   constexpr int kLoadedStates = kStates == 0 ? 1 : kStates;
   const auto state = [&](int s) {
     return planes.states[s].template As<float>() + row_id * planes.states[s].width + column;
@@ -43,18 +43,20 @@ SOK_HOST_DEVICE void UpdatePack(const RulePlanes& planes, int64_t row_id, int64_
 template <typename OneRule, typename Gradient>
 SOK_HOST_DEVICE void UpdateWholeRow(const RulePlanes& planes, const OneRule& rule, int64_t row_id,
                                     const Gradient& gradient) {
-  using One = FloatPack<1>;
-  float measure = 0.0f;
-  const auto for_columns = [&](const auto& update) {
-    for (int64_t column = 0; column < planes.dim(); ++column) {
-      UpdatePack<One, OneRule>(planes, row_id, column, [&](int, float& value, float* states) {
-        update(gradient(column), value, states);
-      });
-    }
+  const float* row = planes.rows.template As<float>() + row_id * planes.dim();
+  const auto state = [&](int s) {
+    return planes.states[s].template As<float>() + row_id * planes.states[s].width;
   };
-  for_columns(
-      [&](float g, float& value, float* states) { measure += rule.Measure(g, value, states); });
-  for_columns([&](float g, float& value, float* states) { rule(g, value, states, measure); });
+  const float measure = MeasureRow(rule, planes.dim(), state(0), [&](int64_t column) {
+    float states[kMaxStates] = {};
+    for (int s = 0; s < kValueStates<OneRule>; ++s) states[s] = state(s)[column];
+    return rule.Measure(gradient(column), row[column], states);
+  });
+  for (int64_t column = 0; column < planes.dim(); ++column) {
+    UpdatePack<FloatPack<1>, OneRule>(
+        planes, row_id, column,
+        [&](int, float& value, float* states) { rule(gradient(column), value, states, measure); });
+  }
 }
 
 template <typename Pack, typename OneRule>

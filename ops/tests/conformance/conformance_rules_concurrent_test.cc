@@ -22,7 +22,7 @@ using testing::Words;
 
 struct RowOfDoubles {
   std::vector<double> gradients, values;
-  std::vector<std::vector<double>> states;  // [kStates][dim]
+  std::vector<std::vector<double>> states;  // [kStates][StateWidth]
 };
 
 struct TestedRule {
@@ -33,6 +33,9 @@ struct TestedRule {
 
   int num_states() const {
     return std::visit([](const auto& one_rule) { return one_rule.kStates; }, rule);
+  }
+  int64_t state_width(int64_t dim) const {
+    return std::visit([=](const auto& one_rule) { return StateWidth(one_rule, dim); }, rule);
   }
 };
 
@@ -77,6 +80,16 @@ void FtrlGroupLasso(RowOfDoubles* row) {
   }
 }
 
+void RowWiseAdagrad(RowOfDoubles* row) {
+  double squares = 0;
+  for (const double g : row->gradients) squares += g * g;
+  double& sum = row->states[0][0];
+  sum += squares / static_cast<double>(row->values.size());
+  for (size_t c = 0; c < row->values.size(); ++c) {
+    row->values[c] -= 0.1 * row->gradients[c] / (std::sqrt(sum) + 1e-7);
+  }
+}
+
 std::vector<TestedRule> Rules() {
   return {
       {"sgd", SgdRule{0.1f}, [](double g, double& value, double*) { value -= 0.1 * g; }},
@@ -85,6 +98,7 @@ std::vector<TestedRule> Rules() {
          states[0] += g * g;
          value -= 0.1 * g / (std::sqrt(states[0]) + 1e-7);
        }},
+      {"row-wise adagrad", RowWiseAdagradRule{0.1f, 1e-7f}, nullptr, RowWiseAdagrad},
       {"adam", AdamRule{0.01f, 0.9f, 0.999f, 1e-7f},
        [](double g, double& value, double* states) {
          states[0] = 0.9 * states[0] + 0.1 * g;
@@ -123,7 +137,7 @@ struct Case {
 
 struct Values {
   Floats rows;    // [kNumRows, dim]
-  Floats states;  // [kNumRows, kStates, dim]
+  Floats states;  // [kNumRows, kStates, StateWidth]
 };
 
 bool IsInUse(const Case& of_case, int64_t row) {
@@ -132,7 +146,7 @@ bool IsInUse(const Case& of_case, int64_t row) {
 
 Values FirstOnes(const TestedRule& rule, const Case& of_case) {
   return {Random(kNumRows * of_case.dim, 1),
-          Random(kNumRows * of_case.dim * rule.num_states(), 2, 0.1f)};
+          Random(kNumRows * rule.state_width(of_case.dim) * rule.num_states(), 2, 0.1f)};
 }
 
 Floats Gradients(const Case& of_case) { return Random(Size(kGradientRows) * of_case.dim, 3); }
@@ -144,6 +158,7 @@ class RuleTable {
       : engine_(engine),
         arrays_(engine),
         num_states_(rule.num_states()),
+        state_width_(rule.state_width(of_case.dim)),
         case_(of_case),
         table_(engine.engine.MakeTable(
             testing::Options(of_case.use_hash_index, kNumRows, of_case.dim))) {
@@ -155,12 +170,12 @@ class RuleTable {
                          arrays_.Empty<int64_t>(Size(keys)));
     const Values values = FirstOnes(rule, of_case);
     planes_.rows = FloatRows(arrays_.Upload(values.rows), of_case.dim);
-    const int64_t row_states = num_states_ * of_case.dim;
+    const int64_t row_states = num_states_ * state_width_;
     const RowsView side_by_side = FloatRows(arrays_.Upload(values.states), row_states);
     for (int s = 0; s < num_states_; ++s) {
-      planes_.states[s] = side_by_side.FromColumn(s * of_case.dim);
+      planes_.states[s] = side_by_side.FromColumn(s * state_width_);
       if (!of_case.are_states_side_by_side) {
-        planes_.states[s] = FloatRows(arrays_.Upload(OfState(values.states, s)), of_case.dim);
+        planes_.states[s] = FloatRows(arrays_.Upload(OfState(values.states, s)), state_width_);
       }
     }
   }
@@ -177,13 +192,13 @@ class RuleTable {
 
   Values Read() {
     Values values{arrays_.Download(planes_.rows.As<float>(), kNumRows * case_.dim),
-                  Floats(static_cast<size_t>(kNumRows * case_.dim * num_states_))};
+                  Floats(static_cast<size_t>(kNumRows * state_width_ * num_states_))};
     for (int s = 0; s < num_states_; ++s) {
       const auto& state = planes_.states[s];
       for (int64_t row = 0; row < kNumRows; ++row) {
-        const Floats of_row = arrays_.Download(state.From(row).As<float>(), case_.dim);
+        const Floats of_row = arrays_.Download(state.From(row).As<float>(), state_width_);
         std::copy(of_row.begin(), of_row.end(),
-                  values.states.begin() + (row * num_states_ + s) * case_.dim);
+                  values.states.begin() + (row * num_states_ + s) * state_width_);
       }
     }
     return values;
@@ -193,8 +208,8 @@ class RuleTable {
   Floats OfState(const Floats& states, int s) const {
     Floats of_one;
     for (int64_t row = 0; row < kNumRows; ++row) {
-      const auto begin = states.begin() + (row * num_states_ + s) * case_.dim;
-      of_one.insert(of_one.end(), begin, begin + case_.dim);
+      const auto begin = states.begin() + (row * num_states_ + s) * state_width_;
+      of_one.insert(of_one.end(), begin, begin + state_width_);
     }
     return of_one;
   }
@@ -202,6 +217,7 @@ class RuleTable {
   const TestedEngine& engine_;
   CallWithArrays arrays_;
   const int num_states_;
+  const int64_t state_width_;
   const Case case_;
   std::shared_ptr<Table> table_;
   RulePlanes planes_;
@@ -239,14 +255,15 @@ void CheckFormula(const TestedRule& rule, const Case& of_case, const Values& act
       std::copy_n(&gradients[number * dim], dim, of_row.gradients.begin());
     }
     const auto num_states = static_cast<size_t>(rule.num_states());
-    double* const states_of_row = states.data() + begin * num_states;
+    const auto width = static_cast<size_t>(rule.state_width(of_case.dim));
+    double* const states_of_row = states.data() + static_cast<size_t>(row) * num_states * width;
     for (size_t s = 0; s < num_states; ++s) {
-      of_row.states.emplace_back(states_of_row + s * dim, states_of_row + (s + 1) * dim);
+      of_row.states.emplace_back(states_of_row + s * width, states_of_row + (s + 1) * width);
     }
     rule.row_formula ? rule.row_formula(&of_row) : ApplyByValue(rule, &of_row);
     std::copy_n(of_row.values.begin(), dim, &rows[begin]);
     for (size_t s = 0; s < num_states; ++s) {
-      std::copy_n(of_row.states[s].begin(), dim, states_of_row + s * dim);
+      std::copy_n(of_row.states[s].begin(), width, states_of_row + s * width);
     }
   }
   CheckNear(actual.rows, rows);

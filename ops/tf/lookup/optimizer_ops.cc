@@ -125,17 +125,19 @@ class ApplyRuleOp : public tf::OpKernel {
     RulePlanes planes;
     planes.rows = RowsOf(ctx, group.Handle("rows", item), view);
     const int wanted = std::visit([](const auto& any) { return any.kStates; }, rule);
+    const int64_t width =
+        std::visit([&](const auto& any) { return StateWidth(any, planes.dim()); }, rule);
     for (int i = 0; i < num_states_; ++i) {
       const Plane& plane = view.PlaneOf(ctx, group.Handle("states", i * group.size() + item));
       const int in_plane = num_states_ == 1 ? wanted : 1;
       if (num_states_ > kMaxStates || (num_states_ != wanted && num_states_ != 1) ||
-          plane.width() != in_plane * planes.dim()) {
+          plane.width() != in_plane * width) {
         Throw(ErrorCode::kInvalidArgument, "table '", view.options().name, "': the rule '",
-              rule_->name(), "' has ", wanted, " states of ", planes.dim(), " floats, got ",
-              num_states_, " variables, one of width ", plane.width());
+              rule_->name(), "' has ", wanted, " states of ", width, " floats, got ", num_states_,
+              " variables, one of width ", plane.width());
       }
       for (int state = 0; state < in_plane; ++state) {
-        planes.states[i + state] = plane.data().FromColumn(state * planes.dim());
+        planes.states[i + state] = plane.data().FromColumn(state * width);
       }
     }
     if (num_states_ == 0 && wanted > 0) {

@@ -25,7 +25,8 @@ namespace tf = tensorflow;
 
 constexpr char kDoc[] =
     "Applies a rule of ops/engine/rules.h to rows of an ordinary variable. States have the "
-    "variable's shape, gradients one row for each of the distinct row_ids; hyperparameters are "
+    "variable's shape, or [rows] if they are of whole rows, gradients one row for each of the "
+    "distinct row_ids; hyperparameters are "
     "scalars, in the order of their names. With moves_all_rows, other rows have a gradient of "
     "zero; else they stay as they are.";
 
@@ -151,17 +152,21 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
                       const tf::Tensor& gradients) const {
     const int wanted = std::visit([](const auto& any) { return any.kStates; }, rule);
     const tf::TensorShape& shape = values[0].shape();
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (num_states_ == wanted && shape.dims() > 0 && values[i].shape() == shape) continue;
-      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_->name(), "' takes ", wanted,
-            " states of the variable's shape, ", shape.DebugString(), ", got ", num_states_,
-            ", one of ", values[i].shape().DebugString());
-    }
-    const int64_t num_rows = shape.dim_size(0);
-    const int64_t num_ids = row_ids.NumElements();
+    const int64_t num_rows = shape.dims() > 0 ? shape.dim_size(0) : 0;
     RulePlanes planes;
     planes.rows =
         FloatRows(Data<float>(values[0]), num_rows > 0 ? shape.num_elements() / num_rows : 0);
+    const int64_t width =
+        std::visit([&](const auto& any) { return StateWidth(any, planes.dim()); }, rule);
+    const tf::TensorShape state_shape = width == planes.dim() ? shape : tf::TensorShape({num_rows});
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool has_its_shape = i == 0 || values[i].shape() == state_shape;
+      if (num_states_ == wanted && shape.dims() > 0 && has_its_shape) continue;
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_->name(), "' takes ", wanted,
+            " states of the shape ", state_shape.DebugString(), ", got ", num_states_, ", one of ",
+            values[i].shape().DebugString());
+    }
+    const int64_t num_ids = row_ids.NumElements();
     if (gradients.NumElements() != num_ids * planes.dim()) {
       Throw(ErrorCode::kInvalidArgument, "input `gradients` must be ", num_ids, " rows of ",
             planes.dim(), " floats, got ", gradients.shape().DebugString());
@@ -173,7 +178,7 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
             ")");
     }
     for (int i = 0; i < num_states_; ++i) {
-      planes.states[i] = FloatRows(Data<float>(values[static_cast<size_t>(i) + 1]), planes.dim());
+      planes.states[i] = FloatRows(Data<float>(values[static_cast<size_t>(i) + 1]), width);
     }
     return planes;
   }

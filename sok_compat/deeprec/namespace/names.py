@@ -61,7 +61,7 @@ _DEFINED_IN = {  # {module of the face: paths under `tf`}
             *("AdagradDecayOptimizerV2", "AdagradOptimizer", "AdamAsyncOptimizer"),
             *("AdamOptimizer", "AdamWOptimizer", "FtrlOptimizer", "GradientDescentOptimizer"),
             *("MomentumOptimizer", "ProximalAdagradOptimizer"),
-            *("ProximalGradientDescentOptimizer", "RMSPropOptimizer"),
+            *("ProximalGradientDescentOptimizer", "RMSPropOptimizer", "RowWiseAdagradOptimizer"),
         )
     ),
     "variables.composed_variables": (

@@ -28,10 +28,12 @@ class TrainsEmbeddingVariables(AveragesGradients):
     """Mixin before a tf.compat.v1.train.Optimizer: slots and updates of embedding variables.
 
     fills: {slot name: attribute of the optimizer with the initial value}; other slots: zeros.
+    states_are_of_rows: whether a slot has one number for each row, not one for each of its values.
     updates_one_by_one: whether ops run before or after the update of each variable.
     """
 
     fills: ClassVar[Mapping[str, str]] = {}
+    states_are_of_rows = False
     updates_one_by_one = False
     _waiting: list[Update] | None = None  # of the current apply_gradients
 
@@ -64,7 +66,8 @@ class TrainsEmbeddingVariables(AveragesGradients):
         if key not in slots:
             with tf.name_scope(""):  # next to the variable, in any name scope
                 name = f"{variable.table_name}/{op_name}"
-                slots[key] = SlotVariable(variable, name, variable.dim, float(fill))
+                width = 1 if self.states_are_of_rows else variable.dim
+                slots[key] = SlotVariable(variable, name, width, float(fill))
             tf.compat.v1.add_to_collection(EV_INIT_SLOT_OPS, slots[key].initializer)
         return slots[key]
 

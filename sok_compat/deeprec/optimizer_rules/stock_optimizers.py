@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,26 @@ class AdagradOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.AdagradOptim
         """See the base class."""
         numbers = {"learning_rate": self._learning_rate_tensor, "epsilon": 0.0}
         return self._applied("adagrad", [slots["accumulator"]], numbers)
+
+
+class RowWiseAdagradOptimizer(AdagradOptimizer):
+    """Adagrad with one accumulator for each row of an embedding variable, not in DeepRec.
+
+    It adds up the mean over the row of the squared gradient. Ordinary variables are updated as by
+    tf.compat.v1.train.AdagradOptimizer.
+    """
+
+    states_are_of_rows = True
+
+    def __init__(self, learning_rate, initial_accumulator_value=0.1, use_locking=False,
+                 name="RowWiseAdagrad"):  # fmt: skip
+        """Takes the arguments of tf.compat.v1.train.AdagradOptimizer."""
+        super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
+
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+        """See the base class."""
+        rule = super().rule_of(variable, slots)
+        return dataclasses.replace(rule, name="row_wise_adagrad")
 
 
 class MomentumOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.MomentumOptimizer):

@@ -17,6 +17,7 @@ from sok_compat.deeprec.optimizer_rules.stock_optimizers import (
     FtrlOptimizer,
     GradientDescentOptimizer,
     MomentumOptimizer,
+    RowWiseAdagradOptimizer,
 )
 from sok_compat.deeprec.optimizer_rules.weight_decay_optimizers import AdamWOptimizer
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
@@ -26,6 +27,7 @@ _train = tf.compat.v1.train
 _TRAINERS = (
     *(AdagradDecayOptimizer, AdagradDecayOptimizerV2, AdagradOptimizer, AdamAsyncOptimizer),
     *(AdamOptimizer, AdamWOptimizer, FtrlOptimizer, GradientDescentOptimizer, MomentumOptimizer),
+    RowWiseAdagradOptimizer,
 )
 _NAMES_OF_TRAINERS = ", ".join(each.__name__ for each in _TRAINERS)
 

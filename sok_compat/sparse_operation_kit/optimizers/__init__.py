@@ -3,5 +3,6 @@
 
 from sok_compat.sparse_operation_kit.optimizers.adam import Adam
 from sok_compat.sparse_operation_kit.optimizers.utils import split_embedding_variable_from_others
+from sok_compat.training.row_wise_adagrad import RowWiseAdagrad
 
-__all__ = ["Adam", "split_embedding_variable_from_others"]
+__all__ = ["Adam", "RowWiseAdagrad", "split_embedding_variable_from_others"]

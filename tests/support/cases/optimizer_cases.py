@@ -46,6 +46,25 @@ class DenseLazyAdam:
             return tf.group(m.assign(new_m), v.assign(new_v), variable.assign_sub(move))
 
 
+class DenseRowWiseAdagrad:
+    """Row-wise Adagrad on whole ordinary variables, in plain TensorFlow."""
+
+    def __init__(self, learning_rate, fill=0.1):
+        self._learning_rate, self._fill = learning_rate, fill
+
+    def apply_gradients(self, grads_and_vars):
+        return tf.group(*[self._apply(*pair) for pair in grads_and_vars])
+
+    def _apply(self, gradient, variable):
+        num_rows = variable.shape[0]
+        merged = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, num_rows)
+        sums = tf.compat.v1.Variable(tf.fill([num_rows, 1], self._fill), trainable=False)
+        with tf.control_dependencies([merged]):
+            mean = tf.reduce_mean(tf.square(merged), axis=1, keepdims=True)
+            root = tf.sqrt(sums.assign_add(mean))
+        return variable.assign_sub(self._learning_rate * merged / root)
+
+
 @dataclasses.dataclass(frozen=True)
 class OptimizerCase:
     """`make` trains tables; `make_reference` (the same by default) ordinary variables."""
@@ -99,12 +118,19 @@ LAZY_ADAM = OptimizerCase(
     lambda: sok.tf.keras.optimizers.LazyAdamOptimizer(0.01),
     lambda: DenseLazyAdam(0.01),
 )
+ROW_WISE_ADAGRAD = OptimizerCase(
+    "sok.optimizers.RowWiseAdagrad",
+    lambda: sok.optimizers.RowWiseAdagrad(0.05),
+    lambda: DenseRowWiseAdagrad(0.05),
+)
 SOK_OPTIMIZERS = [
     SOK_ADAM,
     SOK_KERAS_ADAM,
     dataclasses.replace(SOK_KERAS_ADAM, name="sok.tf.keras.Adam-in-scope", needs_scope=True),
     LAZY_ADAM,
     dataclasses.replace(LAZY_ADAM, name="LazyAdam-in-scope", needs_scope=True),
+    ROW_WISE_ADAGRAD,
+    dataclasses.replace(ROW_WISE_ADAGRAD, name="RowWiseAdagrad-in-scope", needs_scope=True),
 ]
 
 

@@ -64,6 +64,21 @@ class AdagradDecay:
         self.rows[is_touched] -= 0.1 * gradients[is_touched] / roots
 
 
+class RowWiseAdagrad:
+    """`rows` after steps; an accumulator for each row, or for each value."""
+
+    def __init__(self, rows, by_row):
+        self.rows, self._by_row = rows.astype(np.float64), by_row
+        self._sums = np.full([len(rows), 1 if by_row else rows.shape[1]], 0.3)
+
+    def step(self, gradients, is_touched, global_step):
+        del global_step
+        g = gradients[is_touched]
+        squares = np.mean(g**2, axis=1, keepdims=True) if self._by_row else g**2
+        self._sums[is_touched] += squares
+        self.rows[is_touched] -= 0.1 * g / np.sqrt(self._sums[is_touched])
+
+
 class Ftrl:
     """`rows` after steps; l1 by row, as DeepRec's for embedding variables, or by element, as
     TensorFlow's. With shrinkage, DeepRec's also has it in the square of the step."""
@@ -116,12 +131,22 @@ def _adagrad_decay(optimizer):
     return make, AdagradDecay, AdagradDecay
 
 
+def _row_wise_adagrad(global_step, use_locking):
+    del global_step
+    return optimizers.RowWiseAdagradOptimizer(0.1, 0.3, use_locking)
+
+
 # {case: (makes the optimizer, what equals it on embedding variables, and on ordinary ones)}
 CASES = {
     "AdamAsync": _adam_async(False),
     "AdamAsync-rmsprop": _adam_async(True),
     "AdagradDecay": _adagrad_decay(optimizers.AdagradDecayOptimizer),
     "AdagradDecayV2": _adagrad_decay(optimizers.AdagradDecayOptimizerV2),
+    "RowWiseAdagrad": (
+        _row_wise_adagrad,
+        lambda rows: RowWiseAdagrad(rows, by_row=True),
+        lambda rows: RowWiseAdagrad(rows, by_row=False),
+    ),
     "Ftrl": (_ftrl, lambda rows: Ftrl(rows, by_row=True), lambda rows: Ftrl(rows, by_row=False)),
     "AdamW": (
         lambda global_step, use_locking: optimizers.AdamWOptimizer(

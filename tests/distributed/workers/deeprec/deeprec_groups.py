@@ -2,6 +2,7 @@
 """Random groups of DeepRec lookups, the same on all ranks; no rank shrinks what fails, alone. Then
 TensorFlow's own lookups, and steps of DeepRec's own optimizers."""
 
+import functools
 import traceback
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -40,8 +41,10 @@ def main():
     run()
     others = {
         "stock lookups": lambda: assert_stock_lookups_equal_tensorflow(config, RANK, SIZE),
-        "AdagradDecay": lambda: assert_follows_formula("AdagradDecay", False, config, RANK, SIZE),
-        "AdamAsync": lambda: assert_follows_formula("AdamAsync", False, config, RANK, SIZE),
+        **{
+            case: functools.partial(assert_follows_formula, case, False, config, RANK, SIZE)
+            for case in ("AdagradDecay", "AdamAsync", "RowWiseAdagrad")
+        },
     }
     for case, check in others.items():
         try:
