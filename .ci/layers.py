@@ -50,7 +50,8 @@ WITHIN = {
     "ops/tf": (
         ("base",),
         ("steps",),
-        ("tables",),
+        ("tables/resource",),
+        ("tables/contents",),
         ("ranks",),
         ("lookup", "checkpoint/bundle"),
         ("prefetch", "checkpoint/layout", "checkpoint/dump"),

@@ -94,10 +94,11 @@ void KeyHistory::SetRow(int64_t row_id, const KeySeen& seen) {
 }
 
 std::vector<LastUse> KeyHistory::LeastRecentlyUsed(Call& call, Table& table, int64_t count,
-                                                   int64_t before) {
+                                                   int64_t before,
+                                                   const std::vector<int64_t>& kept_rows) {
   const auto last_use = [this](int64_t row_id) { return OfRow(row_id).step; };
   std::vector<int64_t> room_of_keys, room_of_ids;
-  return use_order_.First(count, before, last_use, [&]() -> TableEntries {
+  return use_order_.First(count, before, kept_rows, last_use, [&]() -> TableEntries {
     const TableEntries held = table.Export(call);
     return {held.count, call.OnHost(held.keys, held.count, &room_of_keys),
             call.OnHost(held.row_ids, held.count, &room_of_ids)};

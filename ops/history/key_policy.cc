@@ -23,16 +23,13 @@ int64_t NumNew(int64_t num_keys, const int64_t* keys, const std::vector<int64_t>
 
 /// Inserts new keys of kTrain and returns their rows.
 std::vector<int64_t> Insert(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
-                            const std::vector<int64_t>& keys,
-                            const std::vector<size_t>& positions) {
+                            const std::vector<int64_t>& keys, const std::vector<int64_t>& places) {
   const auto count = static_cast<int64_t>(keys.size());
   std::vector<int64_t> rows(keys.size());
   if (keys.empty()) return rows;
   float* initial_rows = nullptr;
   if (arrival.initial_rows != nullptr) {
     const int64_t dim = table.options().dim;
-    std::vector<int64_t> places;
-    for (const size_t position : positions) places.push_back(arrival.places[position]);
     initial_rows = call.Temporary<float>(count * dim);
     call.engine().GatherRows(call, count, call.OnDevice(places.data(), count),
                              FloatRows(arrival.initial_rows, dim), initial_rows);
@@ -46,32 +43,6 @@ std::vector<int64_t> Insert(Call& call, Table& table, const Planes& planes, cons
 
 }  // namespace
 
-/// The uses of rows by one lookup, undone unless kept. Needs the history's mutex.
-class KeyPolicy::RecordedUses {
- public:
-  RecordedUses(KeyHistory* history, int64_t moment) : history_(history), moment_(moment) {}
-  ~RecordedUses() {
-    if (!before_.empty()) history_->ForgetOrder();
-    for (auto use = before_.rbegin(); use != before_.rend(); ++use) {
-      history_->SetRow(use->first, use->second);
-    }
-  }
-  RecordedUses(const RecordedUses&) = delete;
-  RecordedUses& operator=(const RecordedUses&) = delete;
-
-  void Add(int64_t row_id) {
-    const KeySeen before = history_->OfRow(row_id);
-    before_.emplace_back(row_id, before);
-    history_->SetRow(row_id, {before.count, moment_});
-  }
-  void Keep() { before_.clear(); }
-
- private:
-  KeyHistory* const history_;
-  const int64_t moment_;
-  std::vector<std::pair<int64_t, KeySeen>> before_;
-};
-
 KeyHistory& KeyPolicy::KeptHistory(const Table& table) {
   if (options().is_kept) return history_;
   Throw(ErrorCode::kFailedPrecondition, "table '", table.options().name,
@@ -83,6 +54,8 @@ Evicted KeyPolicy::Arrive(Call& call, Table& table, const Planes& planes, const 
   using Purpose = Arrival::Purpose;
   if (arrival.purpose == Purpose::kTrain) {
     Train(call, table, planes, arrival, row_ids);
+  } else if (arrival.found != nullptr) {
+    return InsertAbsent(call, table, planes, arrival, row_ids);
   } else if (options().limits_keys() && arrival.purpose != Purpose::kFind) {
     const std::lock_guard<FairSharedMutex> lock(history_.mutex());
     return ArriveAtLimit(call, table, planes, arrival, row_ids);
@@ -94,6 +67,28 @@ Evicted KeyPolicy::Arrive(Call& call, Table& table, const Planes& planes, const 
     if (options().has_filter()) HideGiven(call, arrival, row_ids);
   }
   return {};
+}
+
+/// The other keys keep the row ids that were found.
+Evicted KeyPolicy::InsertAbsent(Call& call, Table& table, const Planes& planes, Arrival arrival,
+                                int64_t* row_ids) {
+  std::vector<int64_t> ids(arrival.found, arrival.found + arrival.num_keys);
+  std::vector<int64_t> room_of_keys, room_of_ids, absent;
+  const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &room_of_keys);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == kNoRow) absent.push_back(keys[i]);
+  }
+  arrival.found = nullptr;
+  arrival.num_keys = static_cast<int64_t>(absent.size());
+  arrival.keys = call.OnDevice(absent.data(), arrival.num_keys);
+  auto* inserted = call.Temporary<int64_t>(arrival.num_keys);
+  Evicted gone = Arrive(call, table, planes, arrival, inserted);
+  const int64_t* next = call.OnHost(inserted, arrival.num_keys, &room_of_ids);
+  for (int64_t& id : ids) {
+    if (id == kNoRow) id = *next++;
+  }
+  call.CopyFromHost(row_ids, ids.data(), static_cast<int64_t>(ids.size()));
+  return gone;
 }
 
 /// A step sees keys as they were before it.
@@ -112,12 +107,10 @@ Evicted KeyPolicy::ArriveAtLimit(Call& call, Table& table, const Planes& planes,
                                  const Arrival& arrival, int64_t* row_ids) {
   const int64_t num_keys = arrival.num_keys;
   const int64_t moment = steps_.Now();
-  RecordedUses uses(&history_, moment);
   // Allocates first: nothing may fail once keys are evicted.
   history_.Reserve(call.executor(), table.Size(call).num_rows + num_keys, 0);
   Evicted victims;
-  if (arrival.purpose != Arrival::Purpose::kUse)
-    victims = ChooseVictims(call, table, arrival, &uses);
+  if (arrival.purpose != Arrival::Purpose::kUse) victims = ChooseVictims(call, table, arrival);
   // Inserts before it evicts: rows of evicted keys are not free before the step ends.
   if (arrival.purpose == Arrival::Purpose::kInsert) {
     table.FindOrInsert(call, num_keys, arrival.keys, arrival.keys_are_distinct,
@@ -127,28 +120,24 @@ Evicted KeyPolicy::ArriveAtLimit(Call& call, Table& table, const Planes& planes,
   }
   std::vector<int64_t> room;
   history_.Use(call.executor(), num_keys, call.OnHost(row_ids, num_keys, &room), moment);
-  uses.Keep();
   EvictRows(call, table, victims);
   return victims;
 }
 
-/// Records the uses of keys with rows if the table may become too full.
-Evicted KeyPolicy::ChooseVictims(Call& call, Table& table, const Arrival& arrival,
-                                 RecordedUses* uses) {
+/// The keys that the new ones of the arrival evict; none that the arrival uses.
+Evicted KeyPolicy::ChooseVictims(Call& call, Table& table, const Arrival& arrival) {
   const int64_t most = options().max_keys;
   const int64_t num_held = table.Size(call).num_keys;
   if (num_held + arrival.num_keys <= most) return {};
   std::vector<int64_t> room;
   const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &room);
-  const std::vector<int64_t> found = table.FindOnHost(call, arrival.num_keys, keys);
-  for (const int64_t row_id : found) {
-    if (row_id != kNoRow) uses->Add(row_id);
-  }
+  std::vector<int64_t> found = table.FindOnHost(call, arrival.num_keys, keys);
   const int64_t num_new = NumNew(arrival.num_keys, keys, found);
   const int64_t count = num_held + num_new - most;
   if (count <= 0) return {};
+  std::sort(found.begin(), found.end());
   Evicted victims;
-  for (const LastUse& use : history_.LeastRecentlyUsed(call, table, count, arrival.since)) {
+  for (const LastUse& use : history_.LeastRecentlyUsed(call, table, count, arrival.since, found)) {
     victims.keys.push_back(use.key);
     victims.rows.push_back(use.row_id);
   }
@@ -180,9 +169,13 @@ void KeyPolicy::Train(Call& call, Table& table, const Planes& planes, const Arri
   call.CopyToHost(rows.data(), row_ids, arrival.num_keys);
   const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &room);
   CountedKeys admitted, waiting;  // the former holds both until Decide
+  int64_t place = -1;
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] != kNoRow || (arrival.places != nullptr && arrival.places[i] < 0)) continue;
+    if (arrival.found != nullptr && arrival.found[i] != kNoRow) continue;
+    ++place;
+    if (rows[i] != kNoRow) continue;
     admitted.positions.push_back(i);
+    admitted.places.push_back(place);
     admitted.keys.push_back(keys[i]);
   }
   Decide(arrival, &admitted, &waiting);
@@ -190,7 +183,7 @@ void KeyPolicy::Train(Call& call, Table& table, const Planes& planes, const Arri
   history.Reserve(call.executor(), table.Size(call).num_rows + arrival.num_keys,
                   static_cast<int64_t>(admitted.keys.size() + waiting.keys.size()));
   const std::vector<int64_t> given =
-      Insert(call, table, planes, arrival, admitted.keys, admitted.positions);
+      Insert(call, table, planes, arrival, admitted.keys, admitted.places);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] != kNoRow) history.Count(rows[i], arrival.counts[i], arrival.training_step);
   }
@@ -222,6 +215,7 @@ void KeyPolicy::Decide(const Arrival& arrival, CountedKeys* admitted, CountedKey
     CountedKeys* const decided =
         !options().has_filter() || count >= options().filter_freq ? admitted : waiting;
     decided->positions.push_back(all.positions[i]);
+    decided->places.push_back(all.places[i]);
     decided->keys.push_back(all.keys[i]);
     decided->seen.push_back({count, arrival.training_step});
   }

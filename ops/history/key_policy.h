@@ -27,14 +27,15 @@ struct Arrival {
   const int64_t* keys = nullptr;        // [num_keys], in the engine's memory
   bool keys_are_distinct = false;       // known to the caller
   const float* initial_rows = nullptr;  // [num_keys, dim], there, too; nullptr: first values
-  int64_t running_step = 0;             // the step that looks them up
-  int64_t since = 0;                    // when that step first used the table
-  int64_t generation = 0;               // of the row ids of keys that keep their rows
+  /// [num_keys], on the host: the row ids that a lookup has found; nullptr: unknown. Only keys with
+  /// kNoRow get rows, and initial_rows are theirs, in their order.
+  const int64_t* found = nullptr;
+  int64_t running_step = 0;  // the step that looks them up
+  int64_t since = 0;         // when that step first used the table
+  int64_t generation = 0;    // of the row ids of keys that keep their rows
   // kTrain, on the host:
   int64_t training_step = 0;
   const int32_t* counts = nullptr;  // [num_keys], occurrences in this training step
-  /// [num_keys], positions in initial_rows; a key with a position below 0 gets no row.
-  const int64_t* places = nullptr;
 };
 
 struct Evicted {
@@ -95,18 +96,20 @@ class KeyPolicy {
  private:
   struct CountedKeys {
     std::vector<size_t> positions;  // in the arrival
+    std::vector<int64_t> places;    // among the keys that were not found
     std::vector<int64_t> keys;
     std::vector<KeySeen> seen;  // including this step
   };
-  class RecordedUses;
 
   void HideGiven(Call& call, const Arrival& arrival, int64_t* row_ids);
+  Evicted InsertAbsent(Call& call, Table& table, const Planes& planes, Arrival arrival,
+                       int64_t* row_ids);
   void Train(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
              int64_t* row_ids);
   // The calls below need the history's mutex.
   Evicted ArriveAtLimit(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
                         int64_t* row_ids);
-  Evicted ChooseVictims(Call& call, Table& table, const Arrival& arrival, RecordedUses* uses);
+  Evicted ChooseVictims(Call& call, Table& table, const Arrival& arrival);
   void EvictRows(Call& call, Table& table, const Evicted& gone);
   void Decide(const Arrival& arrival, CountedKeys* admitted, CountedKeys* waiting);
 

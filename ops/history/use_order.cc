@@ -22,23 +22,29 @@ void KeepOldest(int64_t count, std::vector<LastUse>* uses) {
 
 }  // namespace
 
-std::vector<LastUse> UseOrder::First(int64_t count, int64_t before, const LastUseOfRow& last_use,
+std::vector<LastUse> UseOrder::First(int64_t count, int64_t before,
+                                     const std::vector<int64_t>& kept_rows,
+                                     const LastUseOfRow& last_use,
                                      const std::function<TableEntries()>& export_held) {
-  std::vector<LastUse> first = FirstSorted(count, before, last_use);
+  std::vector<LastUse> first = FirstSorted(count, before, kept_rows, last_use);
   if (static_cast<int64_t>(first.size()) == count) return first;
   const TableEntries held = export_held();
-  Sort(count + std::max(kLeastKeys, held.count / kPartOfKeys), before, last_use, held);
-  return FirstSorted(count, before, last_use);
+  const auto num_kept = static_cast<int64_t>(kept_rows.size());
+  Sort(count + num_kept + std::max(kLeastKeys, held.count / kPartOfKeys), before, last_use, held);
+  return FirstSorted(count, before, kept_rows, last_use);
 }
 
 std::vector<LastUse> UseOrder::FirstSorted(int64_t count, int64_t before,
+                                           const std::vector<int64_t>& kept_rows,
                                            const LastUseOfRow& last_use) {
   const auto is_current = [&](const LastUse& use) { return last_use(use.row_id) == use.moment; };
   while (next_ < sorted_.size() && !is_current(sorted_[next_])) ++next_;
   std::vector<LastUse> first;
   for (size_t i = next_; i < sorted_.size() && sorted_[i].moment < before; ++i) {
     if (static_cast<int64_t>(first.size()) == count) break;
-    if (is_current(sorted_[i])) first.push_back(sorted_[i]);
+    if (!is_current(sorted_[i])) continue;
+    if (std::binary_search(kept_rows.begin(), kept_rows.end(), sorted_[i].row_id)) continue;
+    first.push_back(sorted_[i]);
   }
   return first;
 }

@@ -23,10 +23,10 @@ struct LastUse {
 /// After a row was given an earlier use, start with a fresh UseOrder.
 class UseOrder {
  public:
-  /// Up to `count` keys last used before the moment `before`, ascending by last use, then by key.
-  /// last_use(row_id): the last use of a row; never twice the same for different keys of a row.
-  /// export_held(): all keys, on the host.
-  std::vector<LastUse> First(int64_t count, int64_t before,
+  /// Up to `count` keys last used before the moment `before`, ascending by last use, then by key,
+  /// except those of `kept_rows` (ascending, may repeat). last_use(row_id): the last use of a row;
+  /// never twice the same for different keys of a row. export_held(): all keys, on the host.
+  std::vector<LastUse> First(int64_t count, int64_t before, const std::vector<int64_t>& kept_rows,
                              const std::function<int64_t(int64_t row_id)>& last_use,
                              const std::function<TableEntries()>& export_held);
 
@@ -34,7 +34,9 @@ class UseOrder {
 
  private:
   using LastUseOfRow = std::function<int64_t(int64_t row_id)>;
-  std::vector<LastUse> FirstSorted(int64_t count, int64_t before, const LastUseOfRow& last_use);
+  std::vector<LastUse> FirstSorted(int64_t count, int64_t before,
+                                   const std::vector<int64_t>& kept_rows,
+                                   const LastUseOfRow& last_use);
   void Sort(int64_t count, int64_t before, const LastUseOfRow& last_use, const TableEntries& held);
 
   std::vector<LastUse> sorted_;

@@ -137,6 +137,8 @@ GIVEN = {
         CONSTANT, call("admit", [5, 6], [1, 1], row_ids=[0, -1], absent_rows=[[4, 4]]),
         call("find", [5, 6], gives=[-1, 0]),
         call("admit", [5, 6], [1, 1], row_ids=[0, 0], absent_rows=np.zeros([0, 2]), gives=[-1, 0]),
+        call("admit", [5, 6], [1, 1], row_ids=[0, 0], absent_rows=[[4, 4]],
+             fails=Fails(INVALID, r"rows of shape \[1,2\], expected \[0, 2\]")),
         call("contents", gives=[[6], [[4, 4]], [[0.5]]]),
     ),
     "a full table counts nothing": Script(

@@ -66,7 +66,7 @@ FORBIDDEN_INCLUDES = [
     ("engine/x.h", '#include "tensorflow/core/framework/op.h"'),
     ("device/x.h", "#include <cuda_runtime.h>"),
     ("tf/base/x.cc", "#include <nanobind/nanobind.h>"),
-    ("tf/tables/x.cc", '#include "ops/tf/ranks/exchange_service.h"'),
+    ("tf/tables/contents/x.cc", '#include "ops/tf/ranks/exchange_service.h"'),
     ("tf/checkpoint/save/x.cc", '#include "ops/tf/checkpoint/restore/rows_op.h"'),
     ("exchange/protocol/x.h", '#include "ops/exchange/rendezvous/coordinator.h"'),
     ("base/x.cc", '#include "ops/base/threads/executor.h"'),
@@ -76,7 +76,7 @@ FORBIDDEN_INCLUDES = [
     ("device/memory/x.h", '#include "ops/device/kernels/merging.h"'),
 ]
 ALLOWED_INCLUDES = [
-    ("tf/lookup/x.cc", '#include "ops/tf/tables/table_resource.h"'),
+    ("tf/lookup/x.cc", '#include "ops/tf/tables/resource/table_resource.h"'),
     ("tf/base/x.cc", '#include "ops/engine/table.h"\n#include "tensorflow/core/framework/op.h"'),
     ("cuda/x.cu", '#include "ops/device/queue.h"\n#include <cuda_runtime.h>\n#include <vector>'),
     ("cpu/x.cc", '#include "ops/cpu/x.h"\n// #include "ops/tf/base/border.h"'),

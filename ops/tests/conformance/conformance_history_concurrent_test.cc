@@ -98,12 +98,12 @@ struct TableWithPolicy {
     return result;
   }
   Ids Train(const Step& step, int64_t training_step, const Ids& keys, const Numbers& counts,
-            const Ids& places = {}, const Floats& rows = {}) {
+            const Ids& found = {}, const Floats& rows = {}) {
     Arrival arrival;
     arrival.purpose = Purpose::kTrain;
     arrival.training_step = training_step;
     arrival.counts = counts.data();
-    if (!places.empty()) arrival.places = places.data();
+    if (!found.empty()) arrival.found = found.data();
     return Arrive(step, arrival, keys, rows).row_ids;
   }
   Ids Insert(const Step& step, const Ids& keys) {
@@ -185,12 +185,26 @@ SOK_TEST(KeysGetRowsWhenTheyHaveComeOftenEnough) {
   }
 }
 
+SOK_TEST(InsertsOnlyKeysThatALookupHasNotFound) {
+  OnAllEngines([](const TestedEngine& engine) {
+    TableWithPolicy keys(engine, HistoryOptions());
+    const Step step(keys.steps);
+    keys.Insert(step, {5});
+    const Ids found = {0, -1, -1};
+    Arrival arrival;
+    arrival.purpose = Purpose::kInsert;
+    arrival.found = found.data();
+    CHECK_TRUE(keys.Arrive(step, arrival, {5, 6, 7}, {1, 1, 1, 2, 2, 2}).row_ids == (Ids{0, 1, 2}));
+    CHECK_TRUE(keys.table.Row(1) == Floats(3, 1.0f) && keys.table.Row(2) == Floats(3, 2.0f));
+  });
+}
+
 SOK_TEST(AdmittedKeysStartAtGivenRows) {
   OnAllEngines([](const TestedEngine& engine) {
     TableWithPolicy keys(engine, Filter(2));
     const Step step(keys.steps);
     // Key 5 has lost its row since the lookup, which gave rows to keys 6 and 7.
-    const Ids rows = keys.Train(step, 1, {5, 6, 7}, {4, 1, 2}, {-1, 0, 1}, {1, 1, 1, 2, 2, 2});
+    const Ids rows = keys.Train(step, 1, {5, 6, 7}, {4, 1, 2}, {0, -1, -1}, {1, 1, 1, 2, 2, 2});
     CHECK_TRUE(rows[0] == kNoRow && rows[1] < kNoRow && rows[2] == 0);
     CHECK_TRUE(keys.table.Row(0) == (Floats{2, 2, 2}));
     CHECK_EQ(keys.SeenOf(5).count, 0);

@@ -17,9 +17,11 @@ struct UsedTable {
   std::vector<int64_t> keys, row_ids, moments;
   int64_t num_exports = 0;
 
-  std::vector<LastUse> First(UseOrder& order, int64_t count, int64_t before) {
+  std::vector<LastUse> First(UseOrder& order, int64_t count, int64_t before,
+                             const std::vector<int64_t>& kept_rows = {}) {
     return order.First(
-        count, before, [this](int64_t row_id) { return moments[static_cast<size_t>(row_id)]; },
+        count, before, kept_rows,
+        [this](int64_t row_id) { return moments[static_cast<size_t>(row_id)]; },
         [this]() -> TableEntries {
           ++num_exports;
           return {static_cast<int64_t>(keys.size()), keys.data(), row_ids.data()};
@@ -97,6 +99,7 @@ SOK_TEST(FewerThanAskedForAreAllThereAre) {
   table.moments = {4, 3, 2, 4, 3};
   CHECK_TRUE((KeysOf(table.First(order, 3, 4)) == table.OldestKeys(3, 4)));
   CHECK_EQ(table.First(order, 4, 4).size(), 3u);
+  CHECK_EQ(table.First(order, 4, 4, {1, 2}).size(), 1u);
   UsedTable empty = TableOf(0);
   UseOrder unused;
   CHECK_TRUE(empty.First(unused, 1, 9).empty());

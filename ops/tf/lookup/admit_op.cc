@@ -7,7 +7,7 @@
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
-#include "ops/tf/tables/absent_rows.h"
+#include "ops/tf/tables/resource/absent_rows.h"
 
 namespace sok {
 namespace {
@@ -61,15 +61,13 @@ class AdmitKeysOp : public tf::OpKernel {
         arrival.training_step = Input(ctx, "step").scalar<int64_t>()();
         std::vector<int32_t> room_of_counts;
         arrival.counts = call.OnHost(Data<int32_t>(counts), num_keys, &room_of_counts);
-        std::vector<int64_t> room_of_ids, places;
+        std::vector<int64_t> room_of_found;
+        const bool are_given = rows_are_given_[static_cast<size_t>(i)];
+        if (are_given)
+          arrival.found = call.OnHost(Data<int64_t>(row_ids), num_keys, &room_of_found);
         tf::Tensor& rows_to_train = group.Output("rows_to_train", i, keys.shape());
         resource->WithRoom(call, num_keys, [&](const TableView& view) {
-          if (rows_are_given_[static_cast<size_t>(i)]) {
-            const int64_t* ids = call.OnHost(Data<int64_t>(row_ids), num_keys, &room_of_ids);
-            places = PlacesInGiven(view.options(), num_keys, ids, absent_rows);
-            arrival.initial_rows = Data<float>(absent_rows);
-            arrival.places = places.data();
-          }
+          if (are_given) GiveRows(view.options(), absent_rows, &arrival);
           view.Arrive(call, arrival, Data<int64_t>(rows_to_train));
         });
         rows_to_train = resource->KeepRows(rows_to_train, arrival);

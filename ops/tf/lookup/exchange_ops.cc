@@ -17,7 +17,7 @@
 #include "ops/tf/lookup/exchanged_rows.h"
 #include "ops/tf/lookup/packed_rows.h"
 #include "ops/tf/ranks/exchange_op.h"
-#include "ops/tf/tables/absent_rows.h"
+#include "ops/tf/tables/resource/absent_rows.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {

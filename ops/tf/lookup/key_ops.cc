@@ -13,7 +13,7 @@
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/ranks/collective_handle.h"
-#include "ops/tf/tables/absent_rows.h"
+#include "ops/tf/tables/resource/absent_rows.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -255,53 +255,21 @@ class InsertAbsentOp : public tf::OpKernel {
     Arrival arrival = table->ArrivalOf(ctx, Arrival::Purpose::kInsert, keys);
     arrival.keys_are_distinct = true;
     const bool are_given = rows_are_given_[static_cast<size_t>(i)];
-    if (are_given || call.engine().IsHostMemory()) {
-      const tf::Tensor& absent_rows = group.Matrix("absent_rows", i);
-      InsertSome(call, table.get(), arrival, found, are_given ? &absent_rows : nullptr, &output);
-    } else {  // searching for all keys is faster than waiting
-      InsertAll(call, table.get(), arrival, nullptr, Data<int64_t>(output));
+    std::vector<int64_t> room_of_found;
+    int64_t num_new = arrival.num_keys;
+    if (are_given || call.engine().IsHostMemory()) {  // else a search for all keys is faster
+      arrival.found = call.OnHost(Data<int64_t>(found), arrival.num_keys, &room_of_found);
+      num_new = std::count(arrival.found, arrival.found + arrival.num_keys, kNoRow);
     }
     arrival.generation = GenerationOf(found);  // of the older ones among them
+    table->WithRoom(call, num_new, [&](const TableView& view) {
+      if (are_given) GiveRows(view.options(), group.Matrix("absent_rows", i), &arrival);
+      view.Arrive(call, arrival, Data<int64_t>(output));
+    });
     output = table->KeepRows(output, arrival);
     if (arrival.since != 0) {
       output = Holding(output, std::make_shared<tf::Tensor>(found), arrival.generation);
     }
-  }
-
-  static void InsertSome(OpCall& call, TableResource* table, Arrival arrival,
-                         const tf::Tensor& found, const tf::Tensor* absent_rows,
-                         tf::Tensor* output) {
-    const int64_t num_keys = arrival.num_keys;
-    std::vector<int64_t> room_of_ids, room_of_keys, places, absent_keys;
-    const int64_t* ids = call.OnHost(Data<int64_t>(found), num_keys, &room_of_ids);
-    const int64_t* all_keys = call.OnHost(arrival.keys, num_keys, &room_of_keys);
-    std::vector<int64_t> row_ids(ids, ids + num_keys);
-    for (int64_t i = 0; i < num_keys; ++i) {
-      if (ids[i] != kNoRow) continue;
-      places.push_back(i);
-      absent_keys.push_back(all_keys[i]);
-    }
-    arrival.num_keys = static_cast<int64_t>(places.size());
-    arrival.keys = call.OnDevice(absent_keys.data(), arrival.num_keys);
-    int64_t* inserted = call.Temporary<int64_t>(arrival.num_keys);
-    InsertAll(call, table, arrival, absent_rows, inserted);
-    std::vector<int64_t> room;
-    const int64_t* inserted_ids = call.OnHost(inserted, arrival.num_keys, &room);
-    for (size_t i = 0; i < places.size(); ++i) {
-      row_ids[static_cast<size_t>(places[i])] = inserted_ids[i];
-    }
-    call.CopyFromHost(Data<int64_t>(*output), row_ids.data(), num_keys);
-  }
-
-  static void InsertAll(OpCall& call, TableResource* table, Arrival arrival,
-                        const tf::Tensor* initial_rows, int64_t* row_ids) {
-    table->WithRoom(call, arrival.num_keys, [&](const TableView& view) {
-      if (initial_rows != nullptr) {
-        CheckAbsentRows(view.options(), arrival.num_keys, *initial_rows);
-        arrival.initial_rows = Data<float>(*initial_rows);
-      }
-      view.Arrive(call, arrival, row_ids);
-    });
   }
 
   std::vector<bool> rows_are_given_;

@@ -8,7 +8,7 @@
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
-#include "ops/tf/tables/table_resource.h"
+#include "ops/tf/tables/resource/table_resource.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {

@@ -10,8 +10,8 @@
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/lookup/row_gradients.h"
 #include "ops/tf/lookup/rule_input.h"
-#include "ops/tf/tables/planes_of_group.h"
-#include "ops/tf/tables/table_resource.h"
+#include "ops/tf/tables/resource/planes_of_group.h"
+#include "ops/tf/tables/resource/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 namespace sok {

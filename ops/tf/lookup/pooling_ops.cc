@@ -10,8 +10,8 @@
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/lookup/bags_input.h"
-#include "ops/tf/tables/absent_rows.h"
-#include "ops/tf/tables/planes_of_group.h"
+#include "ops/tf/tables/resource/absent_rows.h"
+#include "ops/tf/tables/resource/planes_of_group.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ops/tf/tables/table_resource.h"
+#include "ops/tf/tables/resource/table_resource.h"
 
 namespace sok {
 

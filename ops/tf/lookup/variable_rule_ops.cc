@@ -12,7 +12,7 @@
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/lookup/rule_input.h"
-#include "ops/tf/tables/plane_variable.h"
+#include "ops/tf/tables/resource/plane_variable.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 // TensorFlow 2.21 has deprecated the mutex that its op kernels still return.

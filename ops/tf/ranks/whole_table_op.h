@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "ops/tf/ranks/rank_communicator.h"
-#include "ops/tf/tables/table_resource.h"
+#include "ops/tf/tables/resource/table_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace sok {

@@ -7,7 +7,7 @@
 #include "ops/base/threads/executor.h"
 #include "ops/tests/check.h"
 #include "ops/tests/tf/with_tensorflow/op_context.h"
-#include "ops/tf/tables/row_fingerprints.h"
+#include "ops/tf/tables/resource/row_fingerprints.h"
 
 namespace sok::testing {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "ops/tests/check.h"
 #include "ops/tests/tf/with_tensorflow/op_context.h"
-#include "ops/tf/tables/table_resource.h"
+#include "ops/tf/tables/resource/table_resource.h"
 
 namespace sok::testing {
 namespace {

@@ -4,13 +4,14 @@
 #include <memory>
 #include <vector>
 
+#include "ops/engine/restored_keys.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
 #include "ops/tf/ranks/whole_table_op.h"
-#include "ops/tf/tables/restored_keys.h"
-#include "ops/tf/tables/table_from_rows.h"
+#include "ops/tf/tables/contents/table_from_rows.h"
+#include "ops/tf/tables/resource/table_attributes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 namespace sok {

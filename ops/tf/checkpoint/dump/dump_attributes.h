@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "ops/engine/restored_keys.h"
 #include "ops/formats/dumps/dump_format.h"
 #include "ops/formats/dumps/headed_dump.h"
-#include "ops/tf/tables/restored_keys.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 /// Part of a REGISTER_OP. Names of optimizers and slots are those in the files.

@@ -17,7 +17,7 @@
 #include "ops/tf/ranks/checkpoint_barrier.h"
 #include "ops/tf/ranks/gathered_parts.h"
 #include "ops/tf/ranks/whole_table_op.h"
-#include "ops/tf/tables/table_contents.h"
+#include "ops/tf/tables/contents/table_contents.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 namespace sok {

@@ -12,7 +12,8 @@
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
 #include "ops/tf/checkpoint/dump/restored_dump.h"
 #include "ops/tf/ranks/whole_table_op.h"
-#include "ops/tf/tables/table_from_rows.h"
+#include "ops/tf/tables/contents/table_from_rows.h"
+#include "ops/tf/tables/resource/table_attributes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 namespace sok {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ops/tf/tables/table_contents.h"
+#include "ops/tf/tables/contents/table_contents.h"
 
 namespace sok {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ops/tf/base/border.h"
-#include "ops/tf/tables/key_buckets.h"
+#include "ops/tf/tables/contents/key_buckets.h"
 
 namespace sok {
 namespace {

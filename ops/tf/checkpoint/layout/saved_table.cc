@@ -9,7 +9,7 @@
 #include "ops/base/error.h"
 #include "ops/formats/bundle/series.h"
 #include "ops/history/key_history.h"
-#include "ops/tf/tables/key_buckets.h"
+#include "ops/tf/tables/contents/key_buckets.h"
 
 namespace sok {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "ops/tf/checkpoint/bundle/shard_writer.h"
 #include "ops/tf/ranks/rank_communicator.h"
-#include "ops/tf/tables/columns.h"
-#include "ops/tf/tables/live_keys.h"
+#include "ops/tf/tables/contents/columns.h"
+#include "ops/tf/tables/contents/live_keys.h"
 
 namespace sok {
 

@@ -9,7 +9,7 @@
 #include "ops/tf/checkpoint/layout/rows_of_variables.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
 #include "ops/tf/checkpoint/restore/saved_table_op.h"
-#include "ops/tf/tables/table_from_rows.h"
+#include "ops/tf/tables/contents/table_from_rows.h"
 
 namespace sok {
 namespace {

@@ -5,7 +5,8 @@
 
 #include "ops/history/waiting_keys.h"
 #include "ops/tf/base/tf_file_system.h"
-#include "ops/tf/tables/plane_checks.h"
+#include "ops/tf/tables/contents/plane_checks.h"
+#include "ops/tf/tables/resource/table_attributes.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace sok {

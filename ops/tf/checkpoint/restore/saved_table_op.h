@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "ops/engine/restored_keys.h"
 #include "ops/formats/bundle/series.h"
 #include "ops/tf/checkpoint/layout/saved_columns.h"
 #include "ops/tf/ranks/whole_table_op.h"
-#include "ops/tf/tables/restored_keys.h"
 
 /// Part of a REGISTER_OP. `titles` name the rows, each slot and each ordinary variable, whose rows
 /// have `widths`. Without num_buckets the keys are <table_name>/keys; else, in DeepRec's layout,

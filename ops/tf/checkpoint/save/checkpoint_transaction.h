@@ -14,7 +14,7 @@
 #include "ops/tf/checkpoint/bundle/checkpoint_files.h"
 #include "ops/tf/checkpoint/bundle/shard_writer.h"
 #include "ops/tf/ranks/checkpoint_barrier.h"
-#include "ops/tf/tables/row_fingerprints.h"
+#include "ops/tf/tables/resource/row_fingerprints.h"
 
 namespace sok {
 

@@ -10,7 +10,7 @@
 #include "ops/tf/checkpoint/save/checkpoint_transaction.h"
 #include "ops/tf/ranks/gathered_parts.h"
 #include "ops/tf/ranks/whole_table_op.h"
-#include "ops/tf/tables/plane_checks.h"
+#include "ops/tf/tables/contents/plane_checks.h"
 
 namespace sok {
 namespace {

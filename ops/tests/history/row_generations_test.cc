@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row ids of gradients, before and after keys lose their rows or all contents are replaced.
+#include "ops/history/row_generations.h"
+
+#include <vector>
+
+#include "ops/tests/check.h"
+
+namespace sok {
+namespace {
+
+using Meaning = RowGenerations::Meaning;
+
+Meaning MeaningOf(RowGenerations& generations, int64_t id) {
+  return generations.MeaningsOf(1, &id).front();
+}
+
+SOK_TEST(IdsHaveTheRowAndTheGeneration) {
+  RowGenerations generations;
+  generations.Replace(/*use_hash_index=*/true);
+  const int64_t largest = (int64_t{1} << 32) - 2;
+  for (const int64_t row : {int64_t{0}, int64_t{5}, largest}) {
+    const int64_t id = WithGeneration(row, generations.Current());
+    CHECK_TRUE(id > row);
+    CHECK_EQ(WithoutGeneration(id), row);
+    CHECK_TRUE(MeaningOf(generations, id) == Meaning::kRow);
+    CHECK_TRUE(MeaningOf(generations, row) == Meaning::kNoRowOfAny);
+  }
+  CHECK_EQ(WithGeneration(-7, generations.Current()), -7);
+  CHECK_TRUE(MeaningOf(generations, -7) == Meaning::kRow);
+}
+
+SOK_TEST(EvictedRowsAreToldFromThoseOfTheirNextKeys) {
+  RowGenerations generations;
+  generations.Replace(true);
+  const int64_t kept = WithGeneration(3, generations.Current());
+  const int64_t evicted = WithGeneration(4, generations.Current());
+  generations.Evict({4});
+  const int64_t reused = WithGeneration(4, generations.Current());
+  generations.Evict({9});
+  CHECK_TRUE(MeaningOf(generations, kept) == Meaning::kRow);
+  CHECK_TRUE(MeaningOf(generations, evicted) == Meaning::kEvicted);
+  CHECK_TRUE(MeaningOf(generations, reused) == Meaning::kRow);
+}
+
+SOK_TEST(IdsOfOtherContentsAreReplaced) {
+  RowGenerations generations, other;
+  generations.Replace(true);
+  other.Replace(true);
+  const int64_t before = WithGeneration(1, generations.Current());
+  const int64_t of_other = WithGeneration(1, other.Current());
+  CHECK_TRUE(MeaningOf(generations, of_other) == Meaning::kReplaced);
+  generations.Replace(true);
+  CHECK_TRUE(MeaningOf(generations, before) == Meaning::kReplaced);
+  CHECK_TRUE(MeaningOf(other, of_other) == Meaning::kRow);
+}
+
+SOK_TEST(OldGenerationsCountAsReplaced) {
+  RowGenerations generations;
+  generations.Replace(true);
+  const int64_t first = WithGeneration(1, generations.Current());
+  for (int i = 0; i < 1 << 16; ++i) {
+    CHECK_TRUE(MeaningOf(generations, first) == Meaning::kRow);
+    generations.Evict({2});
+    generations.Current();
+  }
+  CHECK_TRUE(MeaningOf(generations, first) == Meaning::kReplaced);
+}
+
+SOK_TEST(WithoutAHashIndexThereAreNone) {
+  RowGenerations generations;
+  generations.Replace(/*use_hash_index=*/false);
+  CHECK_EQ(generations.Current(), 0);
+  CHECK_EQ(WithGeneration(3, generations.Current()), 3);
+}
+
+}  // namespace
+}  // namespace sok
+
+SOK_TEST_MAIN()

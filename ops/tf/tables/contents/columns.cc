@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/tables/contents/columns.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+class PlaneSource : public ColumnSource {
+ public:
+  explicit PlaneSource(RowMover mover) : mover_(std::move(mover)) {}
+
+  void ToHost(int64_t count, const int64_t* row_ids, void* to) override {
+    mover_.ToHost(count, row_ids, static_cast<float*>(to));
+  }
+  void FromHost(int64_t count, const int64_t* row_ids, const void* from) override {
+    mover_.FromHost(count, row_ids, static_cast<const float*>(from));
+  }
+  void FromHostInOrder(int64_t count, int64_t first_row, const void* from) override {
+    mover_.FromHostInOrder(count, first_row, static_cast<const float*>(from));
+  }
+  void ExpectRows(int64_t num_rows) override { mover_.ExpectRows(num_rows); }
+  RowsView rows() const override { return mover_.rows(); }
+
+ private:
+  RowMover mover_;
+};
+
+class HistorySource : public ColumnSource {
+ public:
+  HistorySource(OpCall& call, KeyHistory& history, const KeyNumber& number, int64_t latest)
+      : call_(call), history_(history), number_(number), latest_(latest) {}
+
+  void ToHost(int64_t count, const int64_t* row_ids, void* to) override {
+    std::vector<int64_t> room;
+    const int64_t* rows = call_.OnHost(row_ids, count, &room);
+    const std::lock_guard<FairSharedMutex> lock(history_.mutex());
+    for (int64_t i = 0; i < count; ++i)
+      static_cast<int64_t*>(to)[i] = history_.OfRow(rows[i]).*number_.field;
+  }
+  void FromHost(int64_t count, const int64_t* row_ids, const void* from) override {
+    std::vector<int64_t> room;
+    const int64_t* rows = call_.OnHost(row_ids, count, &room);
+    Set(count, from, [&](int64_t i) { return rows[i]; });
+  }
+  void FromHostInOrder(int64_t count, int64_t first_row, const void* from) override {
+    Set(count, from, [&](int64_t i) { return first_row + i; });
+  }
+
+ private:
+  template <typename RowAt>
+  void Set(int64_t count, const void* from, const RowAt& row_at) {
+    const std::lock_guard<FairSharedMutex> lock(history_.mutex());
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t number = static_cast<const int64_t*>(from)[i];
+      if (number < 0) continue;  // it was not recorded
+      KeySeen seen = history_.OfRow(row_at(i));
+      seen.*number_.field = number_.with_limit ? std::min(number, latest_) : number;
+      history_.SetRow(row_at(i), seen);
+      history_.NoteStep(seen.step);
+    }
+  }
+
+  OpCall& call_;
+  KeyHistory& history_;
+  const KeyNumber& number_;
+  const int64_t latest_;
+};
+
+}  // namespace
+
+int64_t Column::RowsAtOnce() const {
+  return RowsOfPart(std::max<int64_t>(1, row_bytes() / static_cast<int64_t>(sizeof(float))));
+}
+
+tf::TensorShape Column::ShapeOf(int64_t num_rows) const {
+  tf::TensorShape shape({num_rows});
+  shape.AppendShape(row_shape);
+  return shape;
+}
+
+Column ColumnOf(std::string title, RowMover rows) {
+  const tf::TensorShape row_shape({rows.width()});
+  return {std::move(title), tf::DT_FLOAT, row_shape,
+          std::make_unique<PlaneSource>(std::move(rows))};
+}
+
+std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, int64_t latest) {
+  const int64_t most = view.options().capacity;
+  std::vector<Column> columns;
+  columns.push_back(ColumnOf("", RowMover(call, *view.planes.rows, most)));
+  for (const size_t place : view.places)
+    columns.push_back(ColumnOf("", RowMover(call, *view.planes.slots[place].plane, most)));
+  if (view.history == nullptr) return columns;
+  for (const KeyNumber& number : kKeyNumbers) {
+    columns.push_back({number.name, tf::DT_INT64, tf::TensorShape({}),
+                       std::make_unique<HistorySource>(call, *view.history, number, latest)});
+  }
+  return columns;
+}
+
+}  // namespace sok

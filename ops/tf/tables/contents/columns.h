@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a table stores of each row, as a list. Saves, increments and restores loop over it, and know
+// neither rows nor slots nor the history of keys by name.
+#ifndef SOK_OPS_TF_TABLES_CONTENTS_COLUMNS_H_
+#define SOK_OPS_TF_TABLES_CONTENTS_COLUMNS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/tf/tables/contents/table_contents.h"
+
+namespace sok {
+
+/// The numbers of a column. row_ids are on the device, numbers on the host.
+class ColumnSource {
+ public:
+  virtual ~ColumnSource() = default;
+  /// to[i] = the numbers of row row_ids[i].
+  virtual void ToHost(int64_t count, const int64_t* row_ids, void* to) = 0;
+  /// Sets the numbers of row row_ids[i] to from[i].
+  virtual void FromHost(int64_t count, const int64_t* row_ids, const void* from) = 0;
+  /// Sets those of rows [first_row, first_row + count), unless they are already there.
+  virtual void FromHostInOrder(int64_t count, int64_t first_row, const void* from) = 0;
+  /// A hint that rows [0, num_rows) will be written.
+  virtual void ExpectRows(int64_t /*num_rows*/) {}
+  /// The memory of a plane; empty if the column is none.
+  virtual RowsView rows() const { return {}; }
+};
+
+struct Column {
+  std::string title;  // of its tensor in checkpoints
+  tensorflow::DataType dtype = tensorflow::DT_FLOAT;
+  tensorflow::TensorShape row_shape;  // [width], or [] if it is one number
+  std::unique_ptr<ColumnSource> source;
+
+  int64_t row_bytes() const { return row_shape.num_elements() * tensorflow::DataTypeSize(dtype); }
+  /// How many rows are moved at a time.
+  int64_t RowsAtOnce() const;
+  tensorflow::TensorShape ShapeOf(int64_t num_rows) const;
+};
+
+Column ColumnOf(std::string title, RowMover rows);
+
+/// The rows, then the slots of view.places, untitled; then what a table with a history
+/// records of each key, titled by the name of the number. Those that it restores are at most
+/// `latest`: a use after that, by another machine's clock, would keep steps from evicting the key.
+std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, int64_t latest = INT64_MAX);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_TABLES_CONTENTS_COLUMNS_H_

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of the planes that a checkpoint saves or restores.
+#ifndef SOK_OPS_TF_TABLES_CONTENTS_PLANE_CHECKS_H_
+#define SOK_OPS_TF_TABLES_CONTENTS_PLANE_CHECKS_H_
+
+#include <string>
+
+#include "ops/engine/table_options.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace sok {
+
+/// Throws kFailedPrecondition if a table has slots that its saver does not know.
+void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t num_named);
+
+/// Throws kInvalidArgument if `shape`, of the tensor called `what`, is not [num_keys, width].
+void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
+                         int64_t width, const tensorflow::TensorShape& shape);
+
+/// Throws kInvalidArgument if an ordinary variable called `what` does not have one row per row of
+/// the table.
+void CheckRowsByRowId(const TableOptions& options, const std::string& what,
+                      const tensorflow::Tensor& values);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_TABLES_CONTENTS_PLANE_CHECKS_H_

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/tables/resource/plane_variable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tensorflow/core/framework/allocation_description.pb.h"
+
+namespace sok {
+
+namespace tf = tensorflow;
+
+namespace {
+
+/// A plane's memory at its current address. A plane that moves needs another buffer.
+class PlaneBuffer : public tf::TensorBuffer {
+ public:
+  PlaneBuffer(std::shared_ptr<Plane> plane, int64_t num_bytes)
+      : tf::TensorBuffer(plane->data().data), plane_(std::move(plane)), num_bytes_(num_bytes) {}
+  size_t size() const override { return static_cast<size_t>(num_bytes_); }
+  tf::TensorBuffer* root_buffer() override { return this; }
+  void FillAllocationDescription(tf::AllocationDescription* description) const override {
+    description->set_requested_bytes(num_bytes_);
+    description->set_allocator_name("sok_plane");
+  }
+
+ private:
+  const std::shared_ptr<Plane> plane_;
+  const int64_t num_bytes_;  // of the shape
+};
+
+}  // namespace
+
+VariablePtr LookupOrMakeVariable(tf::OpKernelContext* ctx, const char* input) {
+  VariablePtr variable;
+  ThrowIfError(
+      tf::LookupOrCreateResource<tf::Var>(ctx, HandleIn(ctx, input), &variable, [](tf::Var** made) {
+        *made = new tf::Var(tf::DT_FLOAT);
+        return absl::OkStatus();
+      }));
+  return variable;
+}
+
+VariablePtr LookupVariable(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) {
+  VariablePtr variable;
+  if (!tf::LookupResource(ctx, handle, &variable).ok()) {
+    Throw(ErrorCode::kFailedPrecondition, "variable ", handle.name(),
+          " has not been initialized: run its initializer (tf.global_variables_initializer()) in "
+          "this session first");
+  }
+  return variable;
+}
+
+VariableLocks::VariableLocks(std::vector<tf::Var*> variables, Mode mode)
+    : variables_(std::move(variables)), mode_(mode) {
+  std::sort(variables_.begin(), variables_.end(),
+            [](tf::Var* a, tf::Var* b) { return a->mu() < b->mu(); });
+  variables_.erase(std::unique(variables_.begin(), variables_.end()), variables_.end());
+  for (tf::Var* variable : variables_) {
+    mode_ == Mode::kShared ? variable->mu()->lock_shared() : variable->mu()->lock();
+  }
+}
+
+VariableLocks::~VariableLocks() {
+  for (tf::Var* variable : variables_) {
+    mode_ == Mode::kShared ? variable->mu()->unlock_shared() : variable->mu()->unlock();
+  }
+}
+
+tf::TensorShape PlaneVariable::Shape() const {
+  return tf::TensorShape({num_rows_, options_.width});
+}
+
+void PlaneVariable::Put(std::shared_ptr<Plane> plane) {
+  plane_ = std::move(plane);
+  num_rows_ = has_capacity() ? options_.capacity : plane_->num_rows();
+  PutPlane();
+}
+
+void PlaneVariable::Show(int64_t num_rows) {
+  if (has_capacity()) return;  // planes with a capacity never move
+  num_rows_ = num_rows;
+  if (IsInVariable()) {
+    PutPlane();
+  } else {
+    shown_ = nullptr;  // another value may be allocated at the plane's old address
+  }
+}
+
+void PlaneVariable::PutPlane() {
+  const tf::TensorShape shape = Shape();
+  tf::core::RefCountPtr<tf::TensorBuffer> buffer(
+      new PlaneBuffer(plane_, num_rows_ * static_cast<int64_t>(options_.row_bytes())));
+  *variable_->tensor() = tf::Tensor(tf::DT_FLOAT, shape, std::move(buffer));
+  variable_->is_initialized = true;
+  variable_->copy_on_read_mode.store(true);
+  shown_ = plane_->data().data;
+}
+
+void PlaneVariable::TakeBack(OpCall& call, const std::function<int64_t()>& num_written) {
+  if (IsInVariable()) return;
+  const tf::Tensor& values = *variable_->tensor();
+  const bool fits =
+      variable_->is_initialized && values.dims() == 2 && values.dim_size(1) == options_.width &&
+      (has_capacity() ? values.dim_size(0) == num_rows_ : values.dim_size(0) <= num_rows_);
+  if (!fits) {
+    Throw(ErrorCode::kInvalidArgument, "a variable that belongs to a table must keep its shape ",
+          Shape().DebugString(), ", but it now has ", values.shape().DebugString());
+  }
+  const int64_t count = std::min<int64_t>(num_written(), values.dim_size(0));
+  plane_->Reserve(count);
+  call.engine().CopyOnDevice(call, plane_->data().data, values.data(),
+                             count * static_cast<int64_t>(options_.row_bytes()));
+  PutPlane();
+}
+
+}  // namespace sok

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of tables and slots from the attributes of ops.
+#ifndef SOK_OPS_TF_TABLES_RESOURCE_TABLE_ATTRIBUTES_H_
+#define SOK_OPS_TF_TABLES_RESOURCE_TABLE_ATTRIBUTES_H_
+
+#include "ops/engine/restored_keys.h"
+#include "ops/engine/table_options.h"
+#include "ops/history/key_history.h"
+#include "ops/tf/tables/resource/table_slots.h"
+
+namespace sok {
+
+/// All options except the seed of first values, which is an input.
+TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+
+/// Throws kInvalidArgument.
+HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+
+SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+
+/// By the attribute Tkey.
+KeysOf KindOfKeys(tensorflow::OpKernelConstruction* ctx);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_TABLES_RESOURCE_TABLE_ATTRIBUTES_H_

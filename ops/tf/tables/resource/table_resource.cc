@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/tables/resource/table_resource.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <utility>
+
+#include "ops/tf/base/border.h"
+#include "ops/tf/base/holding_tensor.h"
+
+namespace sok {
+
+namespace tf = tensorflow;
+
+namespace {
+
+/// Rows that an insert may need while it waits for memory and runs.
+class PromisedRows {
+ public:
+  PromisedRows(std::atomic<int64_t>& all, int64_t count) : all_(all), count_(count) {
+    all_ += count_;
+  }
+  ~PromisedRows() { all_ -= count_; }
+  PromisedRows(const PromisedRows&) = delete;
+  PromisedRows& operator=(const PromisedRows&) = delete;
+
+ private:
+  std::atomic<int64_t>& all_;
+  const int64_t count_;
+};
+
+/// Rows that a tensor keeps from being reused.
+class KeptRows {
+ public:
+  KeptRows(tf::core::RefCountPtr<SessionSteps> steps, const void* table, int64_t since)
+      : steps_(std::move(steps)), number_(steps_->registry().KeepRows(table, since)) {}
+  ~KeptRows() { steps_->registry().Release(number_); }
+  KeptRows(const KeptRows&) = delete;
+  KeptRows& operator=(const KeptRows&) = delete;
+
+ private:
+  const tf::core::RefCountPtr<SessionSteps> steps_;
+  const int64_t number_;
+};
+
+}  // namespace
+
+void TableResource::Initialize(OpCall& call, const TableOptions& options,
+                               const HistoryOptions& history, VariablePtr rows,
+                               tf::Tensor first_rows, bool keep_existing) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);  // no op may see the variable with another plane
+  if (keep_existing && table_) return;
+  TableOptions made = options;
+  if (made.first_value.kind == FirstValue::Kind::kRows &&
+      first_rows_.shape() == first_rows.shape()) {
+    first_rows = first_rows_;  // as they were drawn first
+    made.first_value.rows = Data<float>(first_rows);
+  }
+  std::shared_ptr<Table> table = call.engine().MakeTable(made);
+  const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index};
+  std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
+  PlaneVariable fresh(std::move(rows), plane_options);
+  if (!fresh.has_capacity()) plane->Reserve(rows_.num_rows());  // running steps may read these
+  slots_.RemoveOtherCapacities(options.capacity);
+  slots_.Remove(fresh.variable());
+  rows_ = std::move(fresh);
+  SetContents(std::move(table), std::make_unique<KeyPolicy>(history, *this));
+  notes_steps_ = policy_->needs_steps();
+  num_draws_ = 0;
+  if (was_looked_up_.exchange(false)) steps_->NoteInitializedAgain(options.name);
+  preset_ = tf::Tensor();
+  first_rows_ = std::move(first_rows);
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  rows_.Put(std::move(plane));
+  ShowRows();
+}
+
+void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  const TableOptions& options = table_->options();
+  if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name,
+          "': the initializer returned values of shape ", values.shape().DebugString(),
+          ", expected [", options.capacity, ", ", options.dim, "]");
+  }
+  rows_.plane()->Reserve(options.capacity);
+  UseView(call, View({}), [&](const TableView& view) {
+    WritePreset(call, *view.planes.rows, values);
+    view.table.InsertAll(call, view.planes);
+  });
+  preset_ = values;
+}
+
+void TableResource::WritePreset(OpCall& call, Plane& rows, const tf::Tensor& values) const {
+  if (values.dims() != 2) return;
+  rows.Reserve(table_->options().capacity);
+  call.engine().CopyOnDevice(call, rows.data().data, values.data(),
+                             static_cast<int64_t>(values.TotalBytes()));
+}
+
+void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
+                               bool keep_existing) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  if (keep_existing && slots_.Has(options.name, variable.get())) return;
+  if (table_ && table_->options().capacity != options.plane.capacity) {
+    Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.plane.capacity,
+          " rows, but table '", name_, "' has ", table_->options().capacity);
+  }
+  if (table_ && rows_.variable() == variable.get()) {
+    Throw(ErrorCode::kInvalidArgument, "slot ", options.name,
+          ": its variable is that of the rows of table '", name_, "'");
+  }
+  std::shared_ptr<Plane> plane = call.engine().MakePlane(options.plane);
+  if (table_) {
+    if (!HasCapacity()) plane->Reserve(rows_.num_rows());  // running steps may read these
+    FillRowsInUse(call, *table_, options, *plane);
+  }
+  slots_.Put({options, PlaneVariable(std::move(variable), options.plane)});
+  fingerprints_->Forget();  // they lack this slot
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  slots_.all().back().plane.Put(std::move(plane));
+  ShowRows();
+}
+
+void TableResource::DetachSlot(const tf::Var* variable) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  slots_.Remove(variable);
+  fingerprints_->Forget();
+}
+
+void TableResource::WithTable(const std::function<void(Table& table)>& use) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  use(*table_);
+}
+
+Arrival TableResource::ArrivalOf(tf::OpKernelContext* ctx, Arrival::Purpose purpose,
+                                 const tf::Tensor& keys) {
+  Arrival arrival;
+  arrival.purpose = purpose;
+  arrival.num_keys = keys.NumElements();
+  arrival.keys = Data<int64_t>(keys);
+  arrival.since = NoteStep(ctx);
+  if (notes_steps_) arrival.running_step = steps_->StepOf(ctx);
+  arrival.generation = generations_.Current();
+  return arrival;
+}
+
+void TableResource::Find(OpCall& call, const Arrival& arrival, int64_t* row_ids) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  policy_->Arrive(call, *table_, {}, arrival, row_ids);
+}
+
+/// The earlier contents' row ids are no longer valid.
+void TableResource::SetContents(std::shared_ptr<Table> table, std::unique_ptr<KeyPolicy> policy) {
+  static std::atomic<int64_t> last_contents{0};
+  table_ = std::move(table);
+  policy_ = std::move(policy);
+  contents_ = ++last_contents;
+  generations_.Replace(table_->options().use_hash_index);
+  fingerprints_->Forget();
+}
+
+bool TableResource::TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+  std::shared_lock<FairSharedMutex> lock(mutex_, std::try_to_lock);
+  return lock && table_ && policy_->TryFind(call, *table_, num_keys, keys, row_ids);
+}
+
+void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot_names,
+                              const Use& use) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  UseView(call, View(slot_names), use);
+}
+
+void TableResource::WithAlone(OpCall& call, const std::vector<std::string>& slot_names,
+                              const std::vector<tf::Var*>& others, const Use& use) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  const TableView view = View(slot_names);
+  std::vector<tf::Var*> variables = view.variables;
+  variables.insert(variables.end(), others.begin(), others.end());
+  for (;; TakeBack(call, view)) {
+    const VariableLocks locks(variables, VariableLocks::Mode::kAlone);
+    if (!AreInVariables()) continue;
+    use(view);
+    return;
+  }
+}
+
+std::unique_ptr<LockedPlanes> TableResource::LockPlanes(OpCall& call) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  std::unique_ptr<LockedPlanes> locked(new LockedPlanes(std::move(lock), View({})));
+  for (;; TakeBack(call, locked->view())) {
+    locked->variables_.emplace(locked->view().variables, VariableLocks::Mode::kShared);
+    if (AreInVariables()) return locked;
+    locked->variables_.reset();
+  }
+}
+
+void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
+  std::optional<PromisedRows> promised;
+  for (;; MakeRoom(call)) {
+    std::shared_lock<FairSharedMutex> lock(mutex_);
+    CheckInitialized();
+    if (!HasCapacity() && !promised) promised.emplace(promised_rows_, num_keys);
+    if (!HasCapacity() && !HasRoom(call)) continue;
+    policy_->ReturnRows(call, *table_);
+    UseView(call, View({}), use);
+    return;
+  }
+}
+
+tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, const Arrival& found_by) {
+  std::shared_ptr<KeptRows> kept;
+  if (notes_steps_) kept = std::make_shared<KeptRows>(steps_.GetNewRef(), this, found_by.since);
+  return Holding(row_ids, std::move(kept), found_by.generation);
+}
+
+int64_t TableResource::NumWaiting() {
+  const std::shared_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  return policy_->NumWaiting();
+}
+
+void TableResource::MakeRoom(OpCall& call) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  const int64_t num_rows = NumRowsToCome(call);
+  TakeBack(call, View({}));
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  try {
+    ForEachPlane([&](PlaneVariable& plane) { plane.plane()->Reserve(num_rows); });
+  } catch (...) {
+    ShowRows();  // some planes moved before memory was refused
+    throw;
+  }
+  ShowRows();
+}
+
+/// Makes all variables show as many rows as every plane has memory for: a stock op that takes
+/// several of them compares their shapes. Needs all their locks.
+void TableResource::ShowRows() {
+  int64_t num_rows = kMaxRows;
+  ForEachPlane([&](const PlaneVariable& plane) {
+    if (!plane.has_capacity()) num_rows = std::min(num_rows, plane.plane()->num_rows());
+  });
+  ForEachPlane([&](PlaneVariable& plane) { plane.Show(num_rows); });
+}
+
+/// The bound of rows after all inserts that wait or run. Reads the promises first: an insert that
+/// ends in between is counted twice rather than left out.
+int64_t TableResource::NumRowsToCome(OpCall& call) const {
+  const TableOptions& options = table_->options();
+  if (!options.use_hash_index) return options.capacity;
+  const int64_t promised = promised_rows_;
+  return std::min(options.capacity, table_->Size(call).num_rows + promised);
+}
+
+bool TableResource::HasCapacity() const { return rows_.has_capacity(); }
+
+bool TableResource::HasRoom(OpCall& call) const { return rows_.num_rows() >= NumRowsToCome(call); }
+
+void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_names,
+                            const Fill& fill, std::optional<uint64_t> stream) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  std::shared_ptr<Table> table;
+  std::unique_ptr<KeyPolicy> policy;
+  std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then slots_
+  UseView(call, View(slot_names), [&](const TableView& view) {
+    TableOptions options = view.options();
+    if (stream) options.first_value.stream = *stream;
+    table = call.engine().MakeTable(options);
+    policy = std::make_unique<KeyPolicy>(policy_->options(), *this);
+    TableView fresh{*table, *policy};
+    fresh.places = view.places;
+    fresh.has_preset = view.has_preset;
+    fresh.num_rows = view.num_rows;
+    fresh.variables = view.variables;
+    ForEachPlane([&](const PlaneVariable& old) {
+      planes.push_back(call.engine().MakePlane(old.options()));
+      planes.back()->Reserve(old.plane()->num_rows());  // running steps may read the old rows
+    });
+    fresh.planes.rows = planes.front().get();
+    for (size_t i = 0; i < view.planes.slots.size(); ++i) {
+      fresh.planes.slots.push_back({planes[i + 1].get(), view.planes.slots[i].initial_value});
+    }
+    WritePreset(call, *fresh.planes.rows, preset_);
+    fill(view, fresh);
+    if (fresh.has_preset) fresh.table.InsertAll(call, fresh.planes);  // those that it left out
+  });
+  SetContents(std::move(table), std::move(policy));
+  was_looked_up_ = false;
+  steps_->NoteRestored(table_->options().name);
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  auto plane = planes.begin();
+  ForEachPlane([&](PlaneVariable& replaced) { replaced.Put(std::move(*plane++)); });
+  ShowRows();
+}
+
+void TableResource::CheckInitialized() const {
+  if (!table_) ThrowNotInitialized(name_);
+}
+
+template <typename Visit>
+void TableResource::ForEachPlane(const Visit& visit) {
+  if (table_) visit(rows_);
+  for (TableSlot& slot : slots_.all()) visit(slot.plane);
+}
+
+std::vector<tf::Var*> TableResource::Variables() {
+  std::vector<tf::Var*> variables;
+  ForEachPlane([&](const PlaneVariable& plane) { variables.push_back(plane.variable()); });
+  return variables;
+}
+
+TableView TableResource::View(const std::vector<std::string>& slot_names) const {
+  CheckInitialized();
+  TableView view{*table_, *policy_};
+  view.has_preset = preset_.dims() == 2;
+  view.num_rows = rows_.num_rows();
+  view.variables.push_back(rows_.variable());
+  if (!slot_names.empty()) view.places = slots_.PlacesOf(slot_names, name_);
+  view.planes.rows = rows_.plane().get();
+  for (const TableSlot& slot : slots_.all()) {
+    view.variables.push_back(slot.plane.variable());
+    view.planes.slots.push_back({slot.plane.plane().get(), slot.options.initial_value});
+  }
+  return view;
+}
+
+void TableResource::UseView(OpCall& call, const TableView& view, const Use& use) {
+  for (;; TakeBack(call, view)) {
+    const VariableLocks locks(view.variables, VariableLocks::Mode::kShared);
+    if (!AreInVariables()) continue;
+    use(view);
+    return;
+  }
+}
+
+bool TableResource::AreInVariables() const {
+  const std::vector<TableSlot>& slots = slots_.all();
+  return rows_.IsInVariable() && std::all_of(slots.begin(), slots.end(), [](const TableSlot& slot) {
+           return slot.plane.IsInVariable();
+         });
+}
+
+void TableResource::TakeBack(OpCall& call, const TableView& view) {
+  const VariableLocks locks(view.variables, VariableLocks::Mode::kAlone);
+  ForEachPlane([&](PlaneVariable& plane) {
+    plane.TakeBack(call, [&] { return view.NumWrittenRows(call, *plane.plane()); });
+  });
+}
+
+std::string TableResource::DebugString() const {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  return (table_ ? "table " : "uninitialized table ") + name_;
+}
+
+tf::core::RefCountPtr<TableResource> LookupOrMakeTable(tf::OpKernelContext* ctx,
+                                                       const char* input) {
+  tf::core::RefCountPtr<TableResource> table;
+  const tf::ResourceHandle& handle = HandleIn(ctx, input);
+  auto steps = SessionSteps::Of(ctx);
+  ThrowIfError(
+      tf::LookupOrCreateResource<TableResource>(ctx, handle, &table, [&](TableResource** made) {
+        *made = new TableResource(handle.name(), std::move(steps));
+        return absl::OkStatus();
+      }));
+  return table;
+}
+
+tf::core::RefCountPtr<TableResource> LookupTable(tf::OpKernelContext* ctx,
+                                                 const tf::ResourceHandle& handle) {
+  tf::core::RefCountPtr<TableResource> table;
+  if (!tf::LookupResource(ctx, handle, &table).ok()) ThrowNotInitialized(handle.name());
+  return table;
+}
+
+}  // namespace sok

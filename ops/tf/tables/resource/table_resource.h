@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table as a TensorFlow resource: the index, and the variables that hold its planes.
+#ifndef SOK_OPS_TF_TABLES_RESOURCE_TABLE_RESOURCE_H_
+#define SOK_OPS_TF_TABLES_RESOURCE_TABLE_RESOURCE_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/base/threads/fair_shared_mutex.h"
+#include "ops/history/key_policy.h"
+#include "ops/history/row_generations.h"
+#include "ops/tf/steps/session_steps.h"
+#include "ops/tf/tables/resource/row_fingerprints.h"
+#include "ops/tf/tables/resource/table_slots.h"
+#include "ops/tf/tables/resource/table_view.h"
+
+namespace sok {
+
+class TableResource;
+
+/// A table whose planes are locked while this lives; for the thread that created it.
+class LockedPlanes {
+ public:
+  const TableView& view() const { return view_; }
+
+ private:
+  friend class TableResource;
+  LockedPlanes(std::shared_lock<FairSharedMutex> lock, TableView view)
+      : lock_(std::move(lock)), view_(std::move(view)) {}
+
+  std::shared_lock<FairSharedMutex> lock_;
+  TableView view_;
+  std::optional<VariableLocks> variables_;
+};
+
+/// Ops that use rows share the table; ops that replace its contents lock it exclusively. The
+/// variables of planes in use are locked, too, as stock ops know no other locks.
+class TableResource : public tensorflow::ResourceBase, public TableSteps {
+ public:
+  TableResource(std::string name, tensorflow::core::RefCountPtr<SessionSteps> steps)
+      : name_(std::move(name)), steps_(std::move(steps)) {}
+
+  /// Recreates the table, empty, with its rows in `rows`. Attached slots stay attached. With
+  /// `keep_existing`, no effect on a table that exists. `first_rows`: the memory behind
+  /// options.first_value.rows, which nobody else uses; a table that has such rows keeps its own.
+  void Initialize(OpCall& call, const TableOptions& options, const HistoryOptions& history,
+                  VariablePtr rows, tensorflow::Tensor first_rows, bool keep_existing);
+
+  /// Makes `variable` a plane that holds the initial value for all present and future rows. May run
+  /// before Initialize. Replaces an earlier slot of the same name or variable; with
+  /// `keep_existing`, no effect if a slot of this name and variable exists.
+  void AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
+                  bool keep_existing);
+
+  /// Detaches the slot that AttachSlot attached for `variable`, if any.
+  void DetachSlot(const tensorflow::Var* variable);
+
+  /// Makes `values` [capacity, dim] the first values of rows. Without a hash index, all keys have
+  /// rows from then on.
+  void SetPreset(OpCall& call, const tensorflow::Tensor& values);
+
+  /// Called before an op finds rows whose ids its step may keep: in tables with eviction, these
+  /// rows are not reused while the step runs. Returns the moment when the step first used the
+  /// table; 0 without eviction.
+  int64_t NoteStep(tensorflow::OpKernelContext* ctx) {
+    return notes_steps_ ? steps_->registry().Use(steps_->StepOf(ctx), this) : 0;
+  }
+  /// Called when a lookup of several ranks finds rows: from now on Initialize makes others of them.
+  void NoteLookupOfRanks() { was_looked_up_ = true; }
+  /// Returns `row_ids` in the same memory. As long as this memory lives, in any tensor, these rows
+  /// are not reused in tables with eviction: the ops of an eager lookup are steps of their own.
+  /// GenerationOf gives their generation. `found_by`: what found them.
+  tensorflow::Tensor KeepRows(const tensorflow::Tensor& row_ids, const Arrival& found_by);
+  /// Keys that come in the step of `ctx`, as NoteStep.
+  Arrival ArrivalOf(tensorflow::OpKernelContext* ctx, Arrival::Purpose purpose,
+                    const tensorflow::Tensor& keys);
+  /// A moment later than all moments until now; see StepRegistry.
+  int64_t Now() override { return steps_->registry().Now(); }
+  /// The number of draws of keys at random before this one, since the table was made.
+  int64_t CountDraw() { return num_draws_++; }
+  /// The keys that wait for rows in the step of `ctx`, with their ids. Needs the planes to be
+  /// locked.
+  std::vector<std::shared_ptr<const StepRegistry::KeysWithIds>> WaitingKeys(
+      tensorflow::OpKernelContext* ctx) {
+    return steps_->registry().WaitingKeys(steps_->StepOf(ctx), contents_);
+  }
+  /// Which row ids of gradients still are those of their keys, with a hash index.
+  RowGenerations& generations() { return generations_; }
+  /// The number of keys evicted since the table was made.
+  int64_t NumEvicted() const { return num_evicted_; }
+  /// The number of keys that a filter has counted exactly and that have no row.
+  int64_t NumWaiting();
+  RowFingerprints& fingerprints() { return *fingerprints_; }
+
+  /// KeyPolicy::Arrive for keys that need no rows.
+  void Find(OpCall& call, const Arrival& arrival, int64_t* row_ids);
+  /// As Find, but with Table::TryFind.
+  bool TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids);
+
+  /// Calls use(table); kFailedPrecondition if Initialize has not run.
+  void WithTable(const std::function<void(Table& table)>& use);
+
+  /// Calls use(view) with the planes locked; errors as WithTable, and if there is no such slot.
+  using Use = std::function<void(const TableView& view)>;
+  void WithPlanes(OpCall& call, const Use& use) { WithSlots(call, {}, use); }
+  void WithSlots(OpCall& call, const std::vector<std::string>& slot_names, const Use& use);
+
+  /// As WithSlots, with exclusive access to the table, its variables and `others`: no update is
+  /// half done.
+  void WithAlone(OpCall& call, const std::vector<std::string>& slot_names,
+                 const std::vector<tensorflow::Var*>& others, const Use& use);
+
+  /// The planes, locked as for WithPlanes. To lock several tables, lock them in the order of the
+  /// resources' addresses.
+  std::unique_ptr<LockedPlanes> LockPlanes(OpCall& call);
+
+  /// As WithPlanes, with memory in the planes for `num_keys` new keys.
+  void WithRoom(OpCall& call, int64_t num_keys, const Use& use);
+
+  /// Calls fill(view, fresh) with an empty table of the same options and with its own planes, and
+  /// then replaces the old ones by these. Has exclusive access meanwhile. If anything fails, the
+  /// table is unchanged. With `stream`, it becomes the stream of later first values
+  /// (FirstValue::stream).
+  using Fill = std::function<void(const TableView& view, const TableView& fresh)>;
+  void Replace(OpCall& call, const std::vector<std::string>& slot_names, const Fill& fill,
+               std::optional<uint64_t> stream = std::nullopt);
+
+  std::string DebugString() const override;
+
+ private:
+  bool IsInUse(int64_t moment) override { return steps_->registry().IsInUse(this, moment); }
+  // Of the contents, which the caller has locked.
+  void NoteGiven(int64_t step, const std::vector<int64_t>& rows) override {
+    steps_->registry().Give(step, contents_, rows);
+  }
+  std::vector<int64_t> GivenRows(int64_t step) override {
+    return steps_->registry().GivenRows(step, contents_);
+  }
+  int64_t NoteWaiting(int64_t step, std::vector<int64_t> keys) override {
+    return steps_->registry().GiveIds(step, contents_, std::move(keys));
+  }
+  void NoteEvicted(const std::vector<int64_t>& keys, const std::vector<int64_t>& rows) override {
+    generations_.Evict(rows);
+    fingerprints_->Gone(keys, rows);
+    num_evicted_ += static_cast<int64_t>(keys.size());
+  }
+
+  // The calls below need mutex_.
+  void CheckInitialized() const;
+  TableView View(const std::vector<std::string>& slot_names) const;
+  void UseView(OpCall& call, const TableView& view, const Use& use);
+  bool AreInVariables() const;
+  void TakeBack(OpCall& call, const TableView& view);
+  bool HasCapacity() const;
+  bool HasRoom(OpCall& call) const;
+  int64_t NumRowsToCome(OpCall& call) const;
+  template <typename Visit>
+  void ForEachPlane(const Visit& visit);
+  std::vector<tensorflow::Var*> Variables();
+  void ShowRows();
+
+  void SetContents(std::shared_ptr<Table> table, std::unique_ptr<KeyPolicy> policy);
+  void MakeRoom(OpCall& call);
+  void WritePreset(OpCall& call, Plane& rows, const tensorflow::Tensor& values) const;
+
+  const std::string name_;
+  const tensorflow::core::RefCountPtr<SessionSteps> steps_;
+  mutable FairSharedMutex mutex_;
+  std::shared_ptr<Table> table_;
+  PlaneVariable rows_;
+  tensorflow::Tensor preset_;      // [capacity, dim], or a scalar if there is none
+  tensorflow::Tensor first_rows_;  // the memory of the table's FirstValue::rows
+  TableSlots slots_;
+  std::unique_ptr<KeyPolicy> policy_;  // of these contents
+  std::atomic<bool> notes_steps_{false};
+  std::atomic<bool> was_looked_up_{false};  // by several ranks, since it was made or restored
+  std::atomic<int64_t> num_draws_{0};
+  std::atomic<int64_t> num_evicted_{0};
+  int64_t contents_ = 0;  // a unique number of the table's contents
+  RowGenerations generations_;
+  const std::shared_ptr<RowFingerprints> fingerprints_ = std::make_shared<RowFingerprints>();
+  std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run; without a capacity only
+};
+
+/// The table of an input; created, without Initialize, if it does not exist yet.
+tensorflow::core::RefCountPtr<TableResource> LookupOrMakeTable(tensorflow::OpKernelContext* ctx,
+                                                               const char* input);
+
+/// The table of a handle; if it does not exist, kFailedPrecondition with the initializer to run.
+tensorflow::core::RefCountPtr<TableResource> LookupTable(tensorflow::OpKernelContext* ctx,
+                                                         const tensorflow::ResourceHandle& handle);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_TABLES_RESOURCE_TABLE_RESOURCE_H_
