@@ -21,6 +21,8 @@ class Group {
       : ctx_(ctx), size_(static_cast<int>(ctx->op_kernel().def().attr().at("N").i())) {}
 
   int size() const { return size_; }
+  /// The op's.
+  const std::string& name() const { return ctx_->op_kernel().name(); }
 
   const tensorflow::Tensor& Input(const char* list, int item) const {
     return sok::Input(ctx_, list, item);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registration of the kernels of ops.
+// The kernels of ops: how they run and fail, and their registration.
 #ifndef SOK_OPS_TF_BASE_KERNELS_H_
 #define SOK_OPS_TF_BASE_KERNELS_H_
 
 #include <initializer_list>
+#include <optional>
 
+#include "ops/tf/base/step_failure.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 /// In the definition of an op that takes part in collectives of all ranks, or none.
@@ -12,6 +14,39 @@
   .Input("collectives: num_collectives * variant").Attr("num_collectives: int >= 0")
 
 namespace sok {
+
+/// A kernel with an Op, which is made from the op's attributes and called for each step. Errors
+/// that either throws are the kernel's.
+template <typename Op>
+class KernelOf : public tensorflow::OpKernel {
+ public:
+  explicit KernelOf(tensorflow::OpKernelConstruction* ctx) : tensorflow::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] { op_.emplace(ctx); });
+  }
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] { (*op_)(ctx); });
+  }
+
+ protected:
+  std::optional<const Op> op_;
+};
+
+/// As KernelOf, for ops of a step in which other ranks take part: the step fails on them, too.
+template <typename Op>
+class StepKernelOf : public KernelOf<Op> {
+ public:
+  using KernelOf<Op>::KernelOf;
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] { (*this->op_)(ctx); });
+  }
+};
+
+/// The Op of an op without attributes: a function.
+template <void (*kFunction)(tensorflow::OpKernelContext* ctx)>
+struct Calls {
+  explicit Calls(tensorflow::OpKernelConstruction*) {}
+  void operator()(tensorflow::OpKernelContext* ctx) const { kFunction(ctx); }
+};
 
 template <typename Kernel>
 tensorflow::OpKernel* Make(tensorflow::OpKernelConstruction* ctx) {

@@ -37,50 +37,46 @@ REGISTER_OP("SokAdmitKeys")
         "otherwise rows start at their first values. If an item fails, its table is unchanged, "
         "but items before it are done.");
 
-class AdmitKeysOp : public tf::OpKernel {
+class AdmitKeys {
  public:
-  explicit AdmitKeysOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] { rows_are_given_ = ItemAttributes<bool>(ctx, "rows_are_given"); });
-  }
+  explicit AdmitKeys(tf::OpKernelConstruction* ctx)
+      : rows_are_given_(ItemAttributes<bool>(ctx, "rows_are_given")) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      ForEachItem(ctx, [&](OpCall& call, int i) {
-        const tf::Tensor& keys = group.Vector("keys", i);
-        const tf::Tensor& row_ids = group.Vector("row_ids", i);
-        const tf::Tensor& counts = group.Vector("counts", i);
-        const tf::Tensor& absent_rows = group.Matrix("absent_rows", i);
-        const int64_t num_keys = keys.NumElements();
-        if (row_ids.NumElements() != num_keys || counts.NumElements() != num_keys) {
-          Throw(ErrorCode::kInvalidArgument, name(), ": ", num_keys, " keys, but ",
-                row_ids.NumElements(), " row ids and ", counts.NumElements(), " counts");
-        }
-        const auto resource = LookupTable(ctx, group.Handle("tables", i));
-        Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kTrain, keys);
-        arrival.training_step = Input(ctx, "step").scalar<int64_t>()();
-        std::vector<int32_t> room_of_counts;
-        arrival.counts = call.OnHost(Data<int32_t>(counts), num_keys, &room_of_counts);
-        std::vector<int64_t> room_of_found;
-        const bool are_given = rows_are_given_[static_cast<size_t>(i)];
-        if (are_given)
-          arrival.found = call.OnHost(Data<int64_t>(row_ids), num_keys, &room_of_found);
-        tf::Tensor& rows_to_train = group.Output("rows_to_train", i, keys.shape());
-        resource->WithRoom(call, num_keys, [&](const TableView& view) {
-          if (are_given) GiveRows(view.options(), absent_rows, &arrival);
-          view.Arrive(call, arrival, Data<int64_t>(rows_to_train));
-        });
-        rows_to_train = resource->KeepRows(rows_to_train, arrival);
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    ForEachItem(ctx, [&](OpCall& call, int i) {
+      const tf::Tensor& keys = group.Vector("keys", i);
+      const tf::Tensor& row_ids = group.Vector("row_ids", i);
+      const tf::Tensor& counts = group.Vector("counts", i);
+      const tf::Tensor& absent_rows = group.Matrix("absent_rows", i);
+      const int64_t num_keys = keys.NumElements();
+      if (row_ids.NumElements() != num_keys || counts.NumElements() != num_keys) {
+        Throw(ErrorCode::kInvalidArgument, group.name(), ": ", num_keys, " keys, but ",
+              row_ids.NumElements(), " row ids and ", counts.NumElements(), " counts");
+      }
+      const auto resource = LookupTable(ctx, group.Handle("tables", i));
+      Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kTrain, keys);
+      arrival.training_step = Input(ctx, "step").scalar<int64_t>()();
+      std::vector<int32_t> room_of_counts;
+      arrival.counts = call.OnHost(Data<int32_t>(counts), num_keys, &room_of_counts);
+      std::vector<int64_t> room_of_found;
+      const bool are_given = rows_are_given_[static_cast<size_t>(i)];
+      if (are_given) arrival.found = call.OnHost(Data<int64_t>(row_ids), num_keys, &room_of_found);
+      tf::Tensor& rows_to_train = group.Output("rows_to_train", i, keys.shape());
+      resource->WithRoom(call, num_keys, [&](const TableView& view) {
+        if (are_given) GiveRows(view.options(), absent_rows, &arrival);
+        view.Arrive(call, arrival, Data<int64_t>(rows_to_train));
       });
+      rows_to_train = resource->KeepRows(rows_to_train, arrival);
     });
   }
 
  private:
-  std::vector<bool> rows_are_given_;
+  const std::vector<bool> rows_are_given_;
 };
 
 const RegisteredKernel kAdmitKernels[] = {
-    {"SokAdmitKeys", Make<AdmitKeysOp>, {"tables", "step"}},
+    {"SokAdmitKeys", Make<StepKernelOf<AdmitKeys>>, {"tables", "step"}},
 };
 
 }  // namespace

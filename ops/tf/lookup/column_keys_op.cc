@@ -51,36 +51,32 @@ struct KeyOfText {
   }
 };
 
-class ColumnKeysOp : public tf::OpKernel {
+class ColumnKeys {
  public:
-  explicit ColumnKeysOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] {
-      nums_buckets_ = ItemAttributes<int64_t>(ctx, "num_buckets");
-      const auto types = ItemAttributes<tf::DataType>(ctx, "Tfeatures");
-      for (size_t i = 0; i < types.size(); ++i) {
-        const int64_t least = types[i] == tf::DT_STRING ? 1 : 0;
-        if (nums_buckets_[i] >= least) continue;
-        Throw(ErrorCode::kInvalidArgument, ctx->def().name(), ": num_buckets of feature ", i,
-              " must be at least ", least, ", got ", nums_buckets_[i]);
-      }
-    });
+  explicit ColumnKeys(tf::OpKernelConstruction* ctx) {
+    nums_buckets_ = ItemAttributes<int64_t>(ctx, "num_buckets");
+    const auto types = ItemAttributes<tf::DataType>(ctx, "Tfeatures");
+    for (size_t i = 0; i < types.size(); ++i) {
+      const int64_t least = types[i] == tf::DT_STRING ? 1 : 0;
+      if (nums_buckets_[i] >= least) continue;
+      Throw(ErrorCode::kInvalidArgument, ctx->def().name(), ": num_buckets of feature ", i,
+            " must be at least ", least, ", got ", nums_buckets_[i]);
+    }
   }
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      ForEachItemAtOnce(ctx, "features", [&](OpCall&, int i) {
-        const tf::Tensor& feature = group.Input("features", i);
-        const KeyOfText hash{static_cast<uint64_t>(nums_buckets_[static_cast<size_t>(i)])};
-        if (feature.dtype() == tf::DT_STRING) {
-          const auto is_value = [](const tf::tstring& text) { return !text.empty(); };
-          Convert(group, i, Values<tf::tstring>(feature), is_value, hash);
-        } else if (feature.dtype() == tf::DT_INT32) {
-          ConvertIntegers(group, i, Values<int32_t>(feature), hash);
-        } else {
-          ConvertIntegers(group, i, Values<int64_t>(feature), hash);
-        }
-      });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    ForEachItemAtOnce(ctx, "features", [&](OpCall&, int i) {
+      const tf::Tensor& feature = group.Input("features", i);
+      const KeyOfText hash{static_cast<uint64_t>(nums_buckets_[static_cast<size_t>(i)])};
+      if (feature.dtype() == tf::DT_STRING) {
+        const auto is_value = [](const tf::tstring& text) { return !text.empty(); };
+        Convert(group, i, Values<tf::tstring>(group, feature), is_value, hash);
+      } else if (feature.dtype() == tf::DT_INT32) {
+        ConvertIntegers(group, i, Values<int32_t>(group, feature), hash);
+      } else {
+        ConvertIntegers(group, i, Values<int64_t>(group, feature), hash);
+      }
     });
   }
 
@@ -94,9 +90,9 @@ class ColumnKeysOp : public tf::OpKernel {
   };
 
   template <typename Value>
-  Matrix<Value> Values(const tf::Tensor& feature) const {
+  static Matrix<Value> Values(const Group& group, const tf::Tensor& feature) {
     if (feature.dims() < 1 || feature.dims() > 2 || feature.NumElements() > kMaxBatchKeys) {
-      Throw(ErrorCode::kInvalidArgument, name(),
+      Throw(ErrorCode::kInvalidArgument, group.name(),
             ": a feature must be [batch] or [batch, values], with at most ", kMaxBatchKeys,
             " values, got the shape ", feature.shape().DebugString());
     }
@@ -137,7 +133,7 @@ class ColumnKeysOp : public tf::OpKernel {
 };
 
 const RegisteredKernel kColumnKeysKernels[] = {
-    {"SokColumnKeys", Make<ColumnKeysOp>, {}, RegisteredKernel::Devices::kCpu},
+    {"SokColumnKeys", Make<StepKernelOf<ColumnKeys>>, {}, RegisteredKernel::Devices::kCpu},
 };
 
 }  // namespace

@@ -94,24 +94,22 @@ REGISTER_OP("SokInsertRows")
         "As SokFindRows with `insert`, but the row of a new key starts as given in initial_rows "
         "[num_keys, dim].");
 
-class DistinctKeysOp : public tf::OpKernel {
+class DistinctKeys {
  public:
-  explicit DistinctKeysOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] { ItemAttributes<tf::DataType>(ctx, "Tkeys"); });
+  explicit DistinctKeys(tf::OpKernelConstruction* ctx) {
+    ItemAttributes<tf::DataType>(ctx, "Tkeys");
   }
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      ForEachItemAtOnce(ctx, "keys", [&](OpCall& call, int i) {
-        const tf::Tensor& keys = group.Vector("keys", i);
-        CheckBatchOfKeys(name(), keys.NumElements());
-        int32_t* inverse = Data<int32_t>(group.Output("inverse", i, keys.shape()));
-        tf::Tensor room;
-        ThrowIfError(ctx->allocate_temp(tf::DT_INT64, keys.shape(), &room));
-        const int64_t num_distinct = MakeDistinct(call, keys, Data<int64_t>(room), inverse);
-        group.SetOutput("distinct_keys", i, room.Slice(0, num_distinct));
-      });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    ForEachItemAtOnce(ctx, "keys", [&](OpCall& call, int i) {
+      const tf::Tensor& keys = group.Vector("keys", i);
+      CheckBatchOfKeys(group.name(), keys.NumElements());
+      int32_t* inverse = Data<int32_t>(group.Output("inverse", i, keys.shape()));
+      tf::Tensor room;
+      ThrowIfError(ctx->allocate_temp(tf::DT_INT64, keys.shape(), &room));
+      const int64_t num_distinct = MakeDistinct(call, keys, Data<int64_t>(room), inverse);
+      group.SetOutput("distinct_keys", i, room.Slice(0, num_distinct));
     });
   }
 
@@ -225,17 +223,14 @@ class FindRowsOp : public tf::AsyncOpKernel {
   const bool uses_keys_;
 };
 
-class InsertAbsentOp : public tf::OpKernel {
+class InsertAbsent {
  public:
-  explicit InsertAbsentOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] { rows_are_given_ = ItemAttributes<bool>(ctx, "rows_are_given"); });
-  }
+  explicit InsertAbsent(tf::OpKernelConstruction* ctx)
+      : rows_are_given_(ItemAttributes<bool>(ctx, "rows_are_given")) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      ForEachItem(ctx, [&](OpCall& call, int i) { Insert(ctx, call, group, i); });
-    });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    ForEachItem(ctx, [&](OpCall& call, int i) { Insert(ctx, call, group, i); });
   }
 
  private:
@@ -243,7 +238,7 @@ class InsertAbsentOp : public tf::OpKernel {
     const tf::Tensor& keys = group.Vector("keys", i);
     const tf::Tensor& found = group.Vector("found", i);
     if (found.NumElements() != keys.NumElements()) {
-      Throw(ErrorCode::kInvalidArgument, name(), ": found must have one row id for each of ",
+      Throw(ErrorCode::kInvalidArgument, group.name(), ": found must have one row id for each of ",
             keys.NumElements(), " keys, got ", found.NumElements());
     }
     if (!MayHaveAbsent(call, found)) {
@@ -272,35 +267,29 @@ class InsertAbsentOp : public tf::OpKernel {
     }
   }
 
-  std::vector<bool> rows_are_given_;
+  const std::vector<bool> rows_are_given_;
 };
 
-class InsertRowsOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
-      const tf::Tensor& initial_rows = InputOfRank(ctx, "initial_rows", 2);
-      tf::Tensor& row_ids = Output(ctx, "row_ids", keys.shape());
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kInsert, keys);
-      arrival.initial_rows = Data<float>(initial_rows);
-      resource->WithRoom(call, arrival.num_keys, [&](const TableView& view) {
-        CheckInitialRows(view.options(), keys, initial_rows);
-        view.Arrive(call, arrival, Data<int64_t>(row_ids));
-      });
-      row_ids = resource->KeepRows(row_ids, arrival);
-    });
-  }
-};
+void InsertRows(tf::OpKernelContext* ctx) {
+  const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
+  const tf::Tensor& initial_rows = InputOfRank(ctx, "initial_rows", 2);
+  tf::Tensor& row_ids = Output(ctx, "row_ids", keys.shape());
+  OpCall call(ctx);
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kInsert, keys);
+  arrival.initial_rows = Data<float>(initial_rows);
+  resource->WithRoom(call, arrival.num_keys, [&](const TableView& view) {
+    CheckInitialRows(view.options(), keys, initial_rows);
+    view.Arrive(call, arrival, Data<int64_t>(row_ids));
+  });
+  row_ids = resource->KeepRows(row_ids, arrival);
+}
 
 const RegisteredKernel kKeyKernels[] = {
-    {"SokDistinctKeys", Make<DistinctKeysOp>, {}},
+    {"SokDistinctKeys", Make<StepKernelOf<DistinctKeys>>, {}},
     {"SokFindRows", Make<FindRowsOp>, {"tables", "collectives"}},
-    {"SokInsertAbsent", Make<InsertAbsentOp>, {"tables"}},
-    {"SokInsertRows", Make<InsertRowsOp>, {"table"}},
+    {"SokInsertAbsent", Make<StepKernelOf<InsertAbsent>>, {"tables"}},
+    {"SokInsertRows", Make<StepKernelOf<Calls<InsertRows>>>, {"table"}},
 };
 
 }  // namespace

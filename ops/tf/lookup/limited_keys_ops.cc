@@ -48,53 +48,42 @@ REGISTER_OP("SokDrawKeys")
         "Draws each key with the probability `ratio`: a pure function of the seed, the key, and "
         "how many draws this table has seen.");
 
-class MakeRoomOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      const Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kMakeRoom, keys);
-      resource->WithPlanes(call, [&](const TableView& view) {
-        view.policy.KeptHistory(view.table);
-        const Evicted gone = view.Arrive(call, arrival, call.Temporary<int64_t>(arrival.num_keys));
-        const auto count = static_cast<int64_t>(gone.keys.size());
-        const int64_t dim = view.options().dim;
-        call.CopyFromHost(Data<int64_t>(Output(ctx, "evicted_keys", {count})), gone.keys.data(),
-                          count);
-        call.engine().GatherRows(call, count, call.OnDevice(gone.rows.data(), count),
-                                 view.planes.rows->data(),
-                                 Data<float>(Output(ctx, "evicted_rows", {count, dim})));
-      });
-    });
-  }
-};
+void EvictForRoom(tf::OpKernelContext* ctx) {
+  const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
+  OpCall call(ctx);
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  const Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kMakeRoom, keys);
+  resource->WithPlanes(call, [&](const TableView& view) {
+    view.policy.KeptHistory(view.table);
+    const Evicted gone = view.Arrive(call, arrival, call.Temporary<int64_t>(arrival.num_keys));
+    const auto count = static_cast<int64_t>(gone.keys.size());
+    const int64_t dim = view.options().dim;
+    call.CopyFromHost(Data<int64_t>(Output(ctx, "evicted_keys", {count})), gone.keys.data(), count);
+    call.engine().GatherRows(call, count, call.OnDevice(gone.rows.data(), count),
+                             view.planes.rows->data(),
+                             Data<float>(Output(ctx, "evicted_rows", {count, dim})));
+  });
+}
 
-class DrawKeysOp : public tf::OpKernel {
+class DrawKeys {
  public:
-  explicit DrawKeysOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        ratio_(Attribute<float>(ctx, "ratio")),
-        seed_(Attribute<int64_t>(ctx, "seed")) {}
+  explicit DrawKeys(tf::OpKernelConstruction* ctx)
+      : ratio_(Attribute<float>(ctx, "ratio")), seed_(Attribute<int64_t>(ctx, "seed")) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
-      const int64_t num_keys = keys.NumElements();
-      OpCall call(ctx);
-      std::vector<int64_t> room;
-      const int64_t* keys_on_host = call.OnHost(Data<int64_t>(keys), num_keys, &room);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      const auto draw = static_cast<uint64_t>(resource->CountDraw());
-      const uint64_t stream = MixBits(HashKey(seed_) + draw);
-      bool* is_drawn = Data<bool>(Output(ctx, "is_drawn", keys.shape()));
-      for (int64_t i = 0; i < num_keys; ++i) {
-        const uint64_t bits = MixBits(HashKey(keys_on_host[i]) ^ stream);
-        is_drawn[i] = UnitFloat(static_cast<uint32_t>(bits >> 32)) < ratio_;
-      }
-    });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
+    const int64_t num_keys = keys.NumElements();
+    OpCall call(ctx);
+    std::vector<int64_t> room;
+    const int64_t* keys_on_host = call.OnHost(Data<int64_t>(keys), num_keys, &room);
+    const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+    const auto draw = static_cast<uint64_t>(resource->CountDraw());
+    const uint64_t stream = MixBits(HashKey(seed_) + draw);
+    bool* is_drawn = Data<bool>(Output(ctx, "is_drawn", keys.shape()));
+    for (int64_t i = 0; i < num_keys; ++i) {
+      const uint64_t bits = MixBits(HashKey(keys_on_host[i]) ^ stream);
+      is_drawn[i] = UnitFloat(static_cast<uint32_t>(bits >> 32)) < ratio_;
+    }
   }
 
  private:
@@ -103,8 +92,8 @@ class DrawKeysOp : public tf::OpKernel {
 };
 
 const RegisteredKernel kLimitedKeysKernels[] = {
-    {"SokMakeRoom", Make<MakeRoomOp>, {"table"}},
-    {"SokDrawKeys", Make<DrawKeysOp>, {"table", "is_drawn"}},
+    {"SokMakeRoom", Make<StepKernelOf<Calls<EvictForRoom>>>, {"table"}},
+    {"SokDrawKeys", Make<StepKernelOf<DrawKeys>>, {"table", "is_drawn"}},
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fused optimizers: one op applies any rule to the rows of a group of tables and their states.
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -44,43 +43,39 @@ REGISTER_OP("SokApplyRule")
         "hyperparameters that TensorFlow's ops reject. If an item is rejected, all tables are "
         "unchanged.");
 
-class ApplyRuleOp : public tf::OpKernel {
+class ApplyRule {
  public:
-  explicit ApplyRuleOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx), all_in_use_(Attribute<std::string>(ctx, "rows_to_update") == "in_use") {
-    FailOpOnThrow(ctx, [&] {
-      rule_.emplace(ctx);
-      row_ids_are_distinct_ = ItemAttributes<bool>(ctx, "row_ids_are_distinct");
-      const auto num_items = static_cast<int>(Attribute<int64_t>(ctx, "N"));
-      const auto num_variables = static_cast<int>(Attribute<int64_t>(ctx, "num_state_variables"));
-      if (num_variables % num_items != 0) {
-        Throw(ErrorCode::kInvalidArgument, "the rule '", rule_->name(),
-              "' needs the same number of states for each of ", num_items, " tables, got ",
-              num_variables);
-      }
-      num_states_ = num_variables / num_items;
-    });
+  explicit ApplyRule(tf::OpKernelConstruction* ctx)
+      : rule_(ctx),
+        all_in_use_(Attribute<std::string>(ctx, "rows_to_update") == "in_use"),
+        row_ids_are_distinct_(ItemAttributes<bool>(ctx, "row_ids_are_distinct")) {
+    const auto num_items = static_cast<int>(Attribute<int64_t>(ctx, "N"));
+    const auto num_variables = static_cast<int>(Attribute<int64_t>(ctx, "num_state_variables"));
+    if (num_variables % num_items != 0) {
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_.name(),
+            "' needs the same number of states for each of ", num_items, " tables, got ",
+            num_variables);
+    }
+    num_states_ = num_variables / num_items;
   }
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      const Rule rule = rule_->Read(ctx);
-      OpCall call(ctx);
-      const PlanesOfGroup planes(ctx, call, group, "tables");
-      std::vector<Update> updates;
-      for (int i = 0; i < group.size(); ++i) {
-        updates.push_back(CheckedUpdate(ctx, call, group, i, planes, rule));
-      }
-      const auto apply = [&](OpCall& item_call, int i) {
-        Apply(item_call, planes.view(i).table, rule, updates[static_cast<size_t>(i)]);
-      };
-      if (all_in_use_) {  // takes locks
-        ForEachItem(ctx, apply);
-      } else {
-        ForEachItemAtOnce(ctx, "gradients", apply);
-      }
-    });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    const Rule rule = rule_.Read(ctx);
+    OpCall call(ctx);
+    const PlanesOfGroup planes(ctx, call, group, "tables");
+    std::vector<Update> updates;
+    for (int i = 0; i < group.size(); ++i) {
+      updates.push_back(CheckedUpdate(ctx, call, group, i, planes, rule));
+    }
+    const auto apply = [&](OpCall& item_call, int i) {
+      Apply(item_call, planes.view(i).table, rule, updates[static_cast<size_t>(i)]);
+    };
+    if (all_in_use_) {  // takes locks
+      ForEachItem(ctx, apply);
+    } else {
+      ForEachItemAtOnce(ctx, "gradients", apply);
+    }
   }
 
  private:
@@ -133,7 +128,7 @@ class ApplyRuleOp : public tf::OpKernel {
       if (num_states_ > kMaxStates || (num_states_ != wanted && num_states_ != 1) ||
           plane.width() != in_plane * width) {
         Throw(ErrorCode::kInvalidArgument, "table '", view.options().name, "': the rule '",
-              rule_->name(), "' has ", wanted, " states of ", width, " floats, got ", num_states_,
+              rule_.name(), "' has ", wanted, " states of ", width, " floats, got ", num_states_,
               " variables, one of width ", plane.width());
       }
       for (int state = 0; state < in_plane; ++state) {
@@ -141,20 +136,22 @@ class ApplyRuleOp : public tf::OpKernel {
       }
     }
     if (num_states_ == 0 && wanted > 0) {
-      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_->name(), "' has ", wanted,
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_.name(), "' has ", wanted,
             " states, got none");
     }
     return planes;
   }
 
-  std::optional<RuleInput> rule_;
+  const RuleInput rule_;
   const bool all_in_use_;
-  std::vector<bool> row_ids_are_distinct_;
+  const std::vector<bool> row_ids_are_distinct_;
   int num_states_ = 0;
 };
 
 const RegisteredKernel kOptimizerKernels[] = {
-    {"SokApplyRule", Make<ApplyRuleOp>, {"rows", "states", "tables", "hyperparameters"}},
+    {"SokApplyRule",
+     Make<StepKernelOf<ApplyRule>>,
+     {"rows", "states", "tables", "hyperparameters"}},
 };
 
 }  // namespace

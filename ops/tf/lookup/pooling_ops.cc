@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops between rows and bags: pooling rows, and merging the gradients of bags by row.
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -110,25 +109,22 @@ class CombinersOfItems {
   bool may_be_alone_ = false;
 };
 
-class PoolRowsOp : public tf::OpKernel {
+class PooledRowsOfTables {
  public:
-  explicit PoolRowsOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx), all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")) {
-    FailOpOnThrow(ctx, [&] { combiners_ = CombinersOf(ctx); });
-  }
+  explicit PooledRowsOfTables(tf::OpKernelConstruction* ctx)
+      : all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")),
+        combiners_(CombinersOf(ctx)) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      OpCall call(ctx);
-      const PlanesOfGroup planes(ctx, call, group, "tables");
-      std::vector<RowSource> sources;
-      for (int i = 0; i < group.size(); ++i) {
-        sources.push_back(SourceOf(ctx, call, group, i, planes.view(i)));
-      }
-      ForEachItemAtOnce(ctx, "inverse", [&](OpCall& item_call, int i) {
-        Pool(item_call, group, i, planes.view(i).options().dim, sources[static_cast<size_t>(i)]);
-      });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    OpCall call(ctx);
+    const PlanesOfGroup planes(ctx, call, group, "tables");
+    std::vector<RowSource> sources;
+    for (int i = 0; i < group.size(); ++i) {
+      sources.push_back(SourceOf(ctx, call, group, i, planes.view(i)));
+    }
+    ForEachItemAtOnce(ctx, "inverse", [&](OpCall& item_call, int i) {
+      Pool(item_call, group, i, planes.view(i).options().dim, sources[static_cast<size_t>(i)]);
     });
   }
 
@@ -151,57 +147,48 @@ class PoolRowsOp : public tf::OpKernel {
         call,
         {combiners_[static_cast<size_t>(i)], group.Input("row_ids", i).NumElements(),
          group.Vector("inverse", i), group.Vector("row_splits", i), &group.Vector("weights", i)},
-        name().c_str());
+        group.name().c_str());
     call.engine().PoolRows(call, bags, source,
                            Data<float>(group.Output("output", i, {bags.num_bags, dim})));
   }
 
   const bool all_keys_have_rows_;
-  std::vector<Combiner> combiners_;
+  const std::vector<Combiner> combiners_;
 };
 
-class PoolReceivedRowsOp : public tf::OpKernel {
+class PooledReplies {
  public:
-  explicit PoolReceivedRowsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] { combiners_.emplace(ctx); });
-  }
+  explicit PooledReplies(tf::OpKernelConstruction* ctx) : combiners_(ctx) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      ForEachItemAtOnce(ctx, "rows", [&](OpCall& call, int i) {
-        const tf::Tensor& rows = group.Matrix("rows", i);
-        const int64_t dim = rows.dim_size(1);
-        const tf::Tensor& splits = group.Vector("row_splits", i);
-        const Bags bags =
-            CheckedBags(call,
-                        {combiners_->Of(i, splits), rows.dim_size(0), group.Vector("inverse", i),
-                         splits, &group.Vector("weights", i), &group.Vector("factors", i)},
-                        name().c_str());
-        call.engine().PoolRows(call, bags, {FloatRows(Data<float>(rows), dim), nullptr, nullptr},
-                               Data<float>(group.Output("output", i, {bags.num_bags, dim})));
-      });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    ForEachItemAtOnce(ctx, "rows", [&](OpCall& call, int i) {
+      const tf::Tensor& rows = group.Matrix("rows", i);
+      const int64_t dim = rows.dim_size(1);
+      const tf::Tensor& splits = group.Vector("row_splits", i);
+      const Bags bags =
+          CheckedBags(call,
+                      {combiners_.Of(i, splits), rows.dim_size(0), group.Vector("inverse", i),
+                       splits, &group.Vector("weights", i), &group.Vector("factors", i)},
+                      group.name().c_str());
+      call.engine().PoolRows(call, bags, {FloatRows(Data<float>(rows), dim), nullptr, nullptr},
+                             Data<float>(group.Output("output", i, {bags.num_bags, dim})));
     });
   }
 
  private:
-  std::optional<CombinersOfItems> combiners_;
+  const CombinersOfItems combiners_;
 };
 
-class MergeGradientsOp : public tf::OpKernel {
+class MergedGradients {
  public:
-  explicit MergeGradientsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] {
-      combiners_.emplace(ctx);
-      ItemAttributes<tf::DataType>(ctx, "Tcounted");
-    });
+  explicit MergedGradients(tf::OpKernelConstruction* ctx) : combiners_(ctx) {
+    ItemAttributes<tf::DataType>(ctx, "Tcounted");
   }
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      ForEachItemAtOnce(ctx, "gradients", [&](OpCall& call, int i) { Merge(call, group, i); });
-    });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    ForEachItemAtOnce(ctx, "gradients", [&](OpCall& call, int i) { Merge(call, group, i); });
   }
 
  private:
@@ -212,10 +199,10 @@ class MergeGradientsOp : public tf::OpKernel {
     const tf::Tensor& splits = group.Vector("row_splits", i);
     const Bags bags =
         CheckedBags(call,
-                    {combiners_->Of(i, splits), num_distinct, group.Vector("inverse", i), splits,
+                    {combiners_.Of(i, splits), num_distinct, group.Vector("inverse", i), splits,
                      &group.Vector("weights", i), &group.Vector("factors", i)},
-                    name().c_str());
-    CheckGradientsOfBags(name(), gradients, bags);
+                    group.name().c_str());
+    CheckGradientsOfBags(group.name(), gradients, bags);
     if (call.engine().IsHostMemory() && IsOneToOneInOrder(bags)) {  // nothing to add up
       group.SetOutput("merged", i, gradients);
       return;
@@ -225,13 +212,13 @@ class MergeGradientsOp : public tf::OpKernel {
                                  Data<float>(group.Output("merged", i, {num_distinct, dim})));
   }
 
-  std::optional<CombinersOfItems> combiners_;
+  const CombinersOfItems combiners_;
 };
 
 const RegisteredKernel kPoolingKernels[] = {
-    {"SokPoolRows", Make<PoolRowsOp>, {"rows", "tables"}},
-    {"SokPoolReceivedRows", Make<PoolReceivedRowsOp>, {}},
-    {"SokMergeGradients", Make<MergeGradientsOp>, {}},
+    {"SokPoolRows", Make<StepKernelOf<PooledRowsOfTables>>, {"rows", "tables"}},
+    {"SokPoolReceivedRows", Make<StepKernelOf<PooledReplies>>, {}},
+    {"SokMergeGradients", Make<StepKernelOf<MergedGradients>>, {}},
 };
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
-#include "ops/tf/base/step_failure.h"
 #include "ops/tf/tables/resource/table_resource.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -72,95 +71,72 @@ void ConvertIds(tf::OpKernelContext* ctx, const char* input, const char* output,
   call.CopyFromHost(Data<int64_t>(converted), values.data(), count);
 }
 
-class KeepRowsOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const tf::Tensor& row_ids = Input(ctx, "row_ids");
-      const auto found = std::make_shared<tf::Tensor>(Input(ctx, "found"));
-      const int64_t kept = GenerationOf(row_ids), generation = GenerationOf(*found);
-      const bool is_one = kept == 0 || generation == 0;  // of no row ids, there is none
-      const int64_t older = is_one ? std::max(kept, generation) : std::min(kept, generation);
-      SetOutput(ctx, "kept", Holding(row_ids, found, older));
-    });
-  }
-};
+void KeepRows(tf::OpKernelContext* ctx) {
+  const tf::Tensor& row_ids = Input(ctx, "row_ids");
+  const auto found = std::make_shared<tf::Tensor>(Input(ctx, "found"));
+  const int64_t kept = GenerationOf(row_ids), generation = GenerationOf(*found);
+  const bool is_one = kept == 0 || generation == 0;  // of no row ids, there is none
+  const int64_t older = is_one ? std::max(kept, generation) : std::min(kept, generation);
+  SetOutput(ctx, "kept", Holding(row_ids, found, older));
+}
 
-class AddGenerationOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const int64_t generation = GenerationOf(Input(ctx, "found"));
-      ConvertIds(ctx, "row_ids", "ids",
-                 [&](int64_t row_id) { return WithGeneration(row_id, generation); });
-    });
-  }
-};
+void AddGeneration(tf::OpKernelContext* ctx) {
+  const int64_t generation = GenerationOf(Input(ctx, "found"));
+  ConvertIds(ctx, "row_ids", "ids",
+             [&](int64_t row_id) { return WithGeneration(row_id, generation); });
+}
 
-class RemoveGenerationOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] { ConvertIds(ctx, "ids", "row_ids", WithoutGeneration); });
-  }
-};
+void RemoveGeneration(tf::OpKernelContext* ctx) {
+  ConvertIds(ctx, "ids", "row_ids", WithoutGeneration);
+}
 
-class RowsOfIdsOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const tf::Tensor& ids = InputOfRank(ctx, "ids", 1);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      OpCall call(ctx);
-      std::vector<int64_t> room, row_ids, places;
-      const int64_t count = ids.NumElements();
-      const int64_t* given = call.OnHost(Data<int64_t>(ids), count, &room);
-      const auto meanings = resource->generations().MeaningsOf(count, given);
-      for (int64_t i = 0; i < count; ++i) {
-        if (!IsRow(*resource, given[i], meanings[static_cast<size_t>(i)])) continue;
-        row_ids.push_back(WithoutGeneration(given[i]));
-        places.push_back(i);
-      }
-      OutputOnDevice(ctx, call, "row_ids", row_ids);
-      OutputOnDevice(ctx, call, "places", places);
-    });
-  }
+/// False if its key has been evicted.
+bool IsRow(TableResource& resource, int64_t id, RowGenerations::Meaning meaning) {
+  using Meaning = RowGenerations::Meaning;
+  if (meaning == Meaning::kRow || meaning == Meaning::kEvicted) return meaning == Meaning::kRow;
+  resource.WithTable([&](Table& table) {
+    const std::string& name = table.options().name;
+    if (meaning == Meaning::kNoRowOfAny) {
+      Throw(ErrorCode::kInvalidArgument, "table '", name, "': the index ", id,
+            " of a gradient is of no lookup, but rows belong to keys: take the gradient of a "
+            "lookup of the keys");
+    }
+    Throw(ErrorCode::kFailedPrecondition, "table '", name,
+          "': a gradient has row ids of other contents: the table has been restored, loaded or "
+          "initialized since the lookup, and other keys may have these rows now; or it is the "
+          "gradient of another table. Look the keys up again, and take the gradient of that");
+  });
+  return false;
+}
 
- private:
-  static void OutputOnDevice(tf::OpKernelContext* ctx, OpCall& call, const char* name,
-                             const std::vector<int64_t>& values) {
-    const auto count = static_cast<int64_t>(values.size());
-    call.CopyFromHost(Data<int64_t>(Output(ctx, name, {count})), values.data(), count);
-  }
+void OutputOnDevice(tf::OpKernelContext* ctx, OpCall& call, const char* name,
+                    const std::vector<int64_t>& values) {
+  const auto count = static_cast<int64_t>(values.size());
+  call.CopyFromHost(Data<int64_t>(Output(ctx, name, {count})), values.data(), count);
+}
 
-  /// False if its key has been evicted.
-  static bool IsRow(TableResource& resource, int64_t id, RowGenerations::Meaning meaning) {
-    using Meaning = RowGenerations::Meaning;
-    if (meaning == Meaning::kRow || meaning == Meaning::kEvicted) return meaning == Meaning::kRow;
-    resource.WithTable([&](Table& table) {
-      const std::string& name = table.options().name;
-      if (meaning == Meaning::kNoRowOfAny) {
-        Throw(ErrorCode::kInvalidArgument, "table '", name, "': the index ", id,
-              " of a gradient is of no lookup, but rows belong to keys: take the gradient of a "
-              "lookup of the keys");
-      }
-      Throw(ErrorCode::kFailedPrecondition, "table '", name,
-            "': a gradient has row ids of other contents: the table has been restored, loaded or "
-            "initialized since the lookup, and other keys may have these rows now; or it is the "
-            "gradient of another table. Look the keys up again, and take the gradient of that");
-    });
-    return false;
+void RowsOfIds(tf::OpKernelContext* ctx) {
+  const tf::Tensor& ids = InputOfRank(ctx, "ids", 1);
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  OpCall call(ctx);
+  std::vector<int64_t> room, row_ids, places;
+  const int64_t count = ids.NumElements();
+  const int64_t* given = call.OnHost(Data<int64_t>(ids), count, &room);
+  const auto meanings = resource->generations().MeaningsOf(count, given);
+  for (int64_t i = 0; i < count; ++i) {
+    if (!IsRow(*resource, given[i], meanings[static_cast<size_t>(i)])) continue;
+    row_ids.push_back(WithoutGeneration(given[i]));
+    places.push_back(i);
   }
-};
+  OutputOnDevice(ctx, call, "row_ids", row_ids);
+  OutputOnDevice(ctx, call, "places", places);
+}
 
 const RegisteredKernel kRowIdKernels[] = {
-    {"SokKeepRows", Make<KeepRowsOp>, {}},
-    {"SokAddGeneration", Make<AddGenerationOp>, {}},
-    {"SokRemoveGeneration", Make<RemoveGenerationOp>, {}},
-    {"SokRowsOfIds", Make<RowsOfIdsOp>, {"table"}},
+    {"SokKeepRows", Make<KernelOf<Calls<KeepRows>>>, {}},
+    {"SokAddGeneration", Make<KernelOf<Calls<AddGeneration>>>, {}},
+    {"SokRemoveGeneration", Make<KernelOf<Calls<RemoveGeneration>>>, {}},
+    {"SokRowsOfIds", Make<StepKernelOf<Calls<RowsOfIds>>>, {"table"}},
 };
 
 }  // namespace

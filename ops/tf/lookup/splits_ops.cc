@@ -110,30 +110,26 @@ std::vector<LayerOfItem> LayersOfItems(tf::OpKernelConstruction* ctx) {
   return layers;
 }
 
-class RowSplitsOp : public tf::OpKernel {
+class RowSplits {
  public:
-  explicit RowSplitsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] {
-      layers_ = LayersOfItems(ctx);
-      ItemAttributes<tf::DataType>(ctx, "Tvalues");
-    });
+  explicit RowSplits(tf::OpKernelConstruction* ctx) {
+    layers_ = LayersOfItems(ctx);
+    ItemAttributes<tf::DataType>(ctx, "Tvalues");
   }
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      const std::vector<int> firsts = FirstsOfEqualItems(group);
-      ForEachItemAtOnce(ctx, "indices", [&](OpCall&, int i) {
-        const auto item = static_cast<size_t>(i);
-        if (firsts[item] == i) Split(group, i, layers_[item]);
-      });
-      for (int i = 0; i < group.size(); ++i) {
-        const int first = firsts[static_cast<size_t>(i)];
-        if (first == i) continue;
-        group.SetOutput("row_splits", i,
-                        *ctx->mutable_output(PlaceOfOutput(ctx, "row_splits", first)));
-      }
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    const std::vector<int> firsts = FirstsOfEqualItems(group);
+    ForEachItemAtOnce(ctx, "indices", [&](OpCall&, int i) {
+      const auto item = static_cast<size_t>(i);
+      if (firsts[item] == i) Split(group, i, layers_[item]);
     });
+    for (int i = 0; i < group.size(); ++i) {
+      const int first = firsts[static_cast<size_t>(i)];
+      if (first == i) continue;
+      group.SetOutput("row_splits", i,
+                      *ctx->mutable_output(PlaceOfOutput(ctx, "row_splits", first)));
+    }
   }
 
  private:
@@ -183,28 +179,24 @@ class RowSplitsOp : public tf::OpKernel {
   std::vector<LayerOfItem> layers_;
 };
 
-class CheckedSplitsOp : public tf::OpKernel {
+class CheckedSplits {
  public:
-  explicit CheckedSplitsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] {
-      layers_ = LayersOfItems(ctx);
-      are_samples_ = ItemAttributes<bool>(ctx, "are_samples");
-      ItemAttributes<tf::DataType>(ctx, "Tsplits");
-      ItemAttributes<tf::DataType>(ctx, "Tvalues");
-    });
+  explicit CheckedSplits(tf::OpKernelConstruction* ctx) {
+    layers_ = LayersOfItems(ctx);
+    are_samples_ = ItemAttributes<bool>(ctx, "are_samples");
+    ItemAttributes<tf::DataType>(ctx, "Tsplits");
+    ItemAttributes<tf::DataType>(ctx, "Tvalues");
   }
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      ForEachItemAtOnce(ctx, "row_splits", [&](OpCall&, int i) {
-        const tf::Tensor& splits = group.Vector("row_splits", i);
-        if (splits.dtype() == tf::DT_INT32) {
-          Check<int32_t>(group, i, splits);
-        } else {
-          Check<int64_t>(group, i, splits);
-        }
-      });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    ForEachItemAtOnce(ctx, "row_splits", [&](OpCall&, int i) {
+      const tf::Tensor& splits = group.Vector("row_splits", i);
+      if (splits.dtype() == tf::DT_INT32) {
+        Check<int32_t>(group, i, splits);
+      } else {
+        Check<int64_t>(group, i, splits);
+      }
     });
   }
 
@@ -259,25 +251,22 @@ class CheckedSplitsOp : public tf::OpKernel {
   std::vector<bool> are_samples_;
 };
 
-class CheckedWeightsOp : public tf::OpKernel {
+class CheckedWeights {
  public:
-  explicit CheckedWeightsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] { names_ = ItemAttributes<std::string>(ctx, "names"); });
-  }
+  explicit CheckedWeights(tf::OpKernelConstruction* ctx)
+      : names_(ItemAttributes<std::string>(ctx, "names")) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      for (int i = 0; i < group.size(); ++i) {
-        const std::string& name = names_[static_cast<size_t>(i)];
-        const tf::Tensor& places = group.Input("places", i);
-        CheckNumber(name, group.Vector("weights", i).NumElements(), places);
-        CheckEqual(name, "shape", group.Input("shapes", i), group.Input("shapes_of_ids", i));
-        CheckEqual(name, places.dims() == 2 ? "indices" : "row_splits", places,
-                   group.Input("places_of_ids", i));
-        group.SetOutput("checked_weights", i, group.Input("weights", i));
-      }
-    });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    for (int i = 0; i < group.size(); ++i) {
+      const std::string& name = names_[static_cast<size_t>(i)];
+      const tf::Tensor& places = group.Input("places", i);
+      CheckNumber(name, group.Vector("weights", i).NumElements(), places);
+      CheckEqual(name, "shape", group.Input("shapes", i), group.Input("shapes_of_ids", i));
+      CheckEqual(name, places.dims() == 2 ? "indices" : "row_splits", places,
+                 group.Input("places_of_ids", i));
+      group.SetOutput("checked_weights", i, group.Input("weights", i));
+    }
   }
 
  private:
@@ -310,16 +299,16 @@ class CheckedWeightsOp : public tf::OpKernel {
           value(of_ids));
   }
 
-  std::vector<std::string> names_;
+  const std::vector<std::string> names_;
 };
 
 // On a GPU: indices come from the host, like everything read from files; only the number of values
 // matters, wherever they are.
 const RegisteredKernel kSplitsKernels[] = {
-    {"SokRowSplits", Make<RowSplitsOp>, {"indices", "dense_shape", "row_splits"}},
-    {"SokCheckedSplits", Make<CheckedSplitsOp>, {"row_splits", "checked_splits"}},
+    {"SokRowSplits", Make<StepKernelOf<RowSplits>>, {"indices", "dense_shape", "row_splits"}},
+    {"SokCheckedSplits", Make<StepKernelOf<CheckedSplits>>, {"row_splits", "checked_splits"}},
     {"SokCheckedWeights",
-     Make<CheckedWeightsOp>,
+     Make<StepKernelOf<CheckedWeights>>,
      {"places", "shapes", "places_of_ids", "shapes_of_ids"}},
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -118,33 +117,28 @@ class WritableValues {
 };
 
 /// The kernel of both ops.
-class ApplyRuleToVariableOp : public tf::OpKernel {
+class ApplyRuleToVariable {
  public:
-  explicit ApplyRuleToVariableOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] {
-      rule_.emplace(ctx);
-      moves_all_rows_ = Attribute<bool>(ctx, "moves_all_rows");
-      num_states_ = static_cast<int>(Attribute<int64_t>(ctx, "num_states"));
-    });
-  }
+  explicit ApplyRuleToVariable(tf::OpKernelConstruction* ctx)
+      : rule_(ctx),
+        moves_all_rows_(Attribute<bool>(ctx, "moves_all_rows")),
+        num_states_(static_cast<int>(Attribute<int64_t>(ctx, "num_states"))) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const Rule rule = rule_->Read(ctx);
-      const tf::Tensor& row_ids = InputOfRank(ctx, "row_ids", 1);
-      const tf::Tensor& gradients = Input(ctx, "gradients");
-      WritableValues values(ctx, num_states_);
-      const RulePlanes planes = PlanesOf(values, rule, row_ids, gradients);
-      const int64_t num_gradients = row_ids.NumElements();
-      OpExecutor executor(ctx);
-      if (moves_all_rows_) {
-        ApplyToRowsInUse(executor, rule, planes, values[0].dim_size(0), /*rows_in_use=*/nullptr,
-                         num_gradients, Data<int64_t>(row_ids), Data<float>(gradients));
-      } else {
-        ApplyToRows(executor, rule, planes, num_gradients, Data<int64_t>(row_ids),
-                    Data<float>(gradients));
-      }
-    });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const Rule rule = rule_.Read(ctx);
+    const tf::Tensor& row_ids = InputOfRank(ctx, "row_ids", 1);
+    const tf::Tensor& gradients = Input(ctx, "gradients");
+    WritableValues values(ctx, num_states_);
+    const RulePlanes planes = PlanesOf(values, rule, row_ids, gradients);
+    const int64_t num_gradients = row_ids.NumElements();
+    OpExecutor executor(ctx);
+    if (moves_all_rows_) {
+      ApplyToRowsInUse(executor, rule, planes, values[0].dim_size(0), /*rows_in_use=*/nullptr,
+                       num_gradients, Data<int64_t>(row_ids), Data<float>(gradients));
+    } else {
+      ApplyToRows(executor, rule, planes, num_gradients, Data<int64_t>(row_ids),
+                  Data<float>(gradients));
+    }
   }
 
  private:
@@ -162,7 +156,7 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
     for (size_t i = 0; i < values.size(); ++i) {
       const bool has_its_shape = i == 0 || values[i].shape() == state_shape;
       if (num_states_ == wanted && shape.dims() > 0 && has_its_shape) continue;
-      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_->name(), "' takes ", wanted,
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_.name(), "' takes ", wanted,
             " states of the shape ", state_shape.DebugString(), ", got ", num_states_, ", one of ",
             values[i].shape().DebugString());
     }
@@ -183,14 +177,20 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
     return planes;
   }
 
-  std::optional<RuleInput> rule_;
-  bool moves_all_rows_ = false;
-  int num_states_ = 0;
+  const RuleInput rule_;
+  const bool moves_all_rows_;
+  const int num_states_;
 };
 
 const RegisteredKernel kVariableRuleKernels[] = {
-    {"SokApplyRuleToVariable", Make<ApplyRuleToVariableOp>, {}, RegisteredKernel::Devices::kCpu},
-    {"SokApplyRuleToRefVariable", Make<ApplyRuleToVariableOp>, {}, RegisteredKernel::Devices::kCpu},
+    {"SokApplyRuleToVariable",
+     Make<KernelOf<ApplyRuleToVariable>>,
+     {},
+     RegisteredKernel::Devices::kCpu},
+    {"SokApplyRuleToRefVariable",
+     Make<KernelOf<ApplyRuleToVariable>>,
+     {},
+     RegisteredKernel::Devices::kCpu},
 };
 
 }  // namespace

@@ -79,87 +79,64 @@ void OutputSeen(const std::vector<KeySeen>& seen, tf::OpKernelContext* ctx) {
   }
 }
 
-class KeyHistoryOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
-      const int64_t num_keys = keys.NumElements();
-      OpCall call(ctx);
-      LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
-        OutputSeen(view.policy.HistoryOf(call, view.table, num_keys, Data<int64_t>(keys)), ctx);
-      });
-    });
-  }
-};
+void HistoryOfKeys(tf::OpKernelContext* ctx) {
+  const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
+  const int64_t num_keys = keys.NumElements();
+  OpCall call(ctx);
+  LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
+    OutputSeen(view.policy.HistoryOf(call, view.table, num_keys, Data<int64_t>(keys)), ctx);
+  });
+}
 
-class ExportWaitingKeysOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
-        KeyHistory& history = view.policy.KeptHistory(view.table);
-        std::vector<int64_t> keys;
-        std::vector<KeySeen> seen;
-        {
-          const std::lock_guard<FairSharedMutex> lock(history.mutex());
-          history.waiting().Export(0, history.waiting().num_places(), &keys, &seen);
-        }
-        OutputVector(ctx, "keys", keys);
-        OutputSeen(seen, ctx);
-      });
-    });
-  }
-};
+void ExportWaitingKeys(tf::OpKernelContext* ctx) {
+  OpCall call(ctx);
+  LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
+    KeyHistory& history = view.policy.KeptHistory(view.table);
+    std::vector<int64_t> keys;
+    std::vector<KeySeen> seen;
+    {
+      const std::lock_guard<FairSharedMutex> lock(history.mutex());
+      history.waiting().Export(0, history.waiting().num_places(), &keys, &seen);
+    }
+    OutputVector(ctx, "keys", keys);
+    OutputSeen(seen, ctx);
+  });
+}
 
-class ImportHistoryOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
-      const int64_t* counts = Data<int64_t>(OfKeys(ctx, "counts", keys));
-      const int64_t* steps = Data<int64_t>(OfKeys(ctx, "steps", keys));
-      OpCall call(ctx);
-      LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
-        const int64_t* all = Data<int64_t>(keys);
-        std::vector<KeySeen> seen;
-        for (int64_t i = 0; i < keys.NumElements(); ++i) seen.push_back({counts[i], steps[i]});
-        view.policy.Import(call, view.table, {all, all + keys.NumElements()}, seen);
-      });
-    });
-  }
+const tf::Tensor& OfKeys(tf::OpKernelContext* ctx, const char* name, const tf::Tensor& keys) {
+  const tf::Tensor& values = InputOfRank(ctx, name, 1);
+  if (values.NumElements() == keys.NumElements()) return values;
+  Throw(ErrorCode::kInvalidArgument, name, " must have one value for each of ", keys.NumElements(),
+        " keys, got ", values.NumElements());
+}
 
- private:
-  static const tf::Tensor& OfKeys(tf::OpKernelContext* ctx, const char* name,
-                                  const tf::Tensor& keys) {
-    const tf::Tensor& values = InputOfRank(ctx, name, 1);
-    if (values.NumElements() == keys.NumElements()) return values;
-    Throw(ErrorCode::kInvalidArgument, name, " must have one value for each of ",
-          keys.NumElements(), " keys, got ", values.NumElements());
-  }
-};
+void ImportHistory(tf::OpKernelContext* ctx) {
+  const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
+  const int64_t* counts = Data<int64_t>(OfKeys(ctx, "counts", keys));
+  const int64_t* steps = Data<int64_t>(OfKeys(ctx, "steps", keys));
+  OpCall call(ctx);
+  LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
+    const int64_t* all = Data<int64_t>(keys);
+    std::vector<KeySeen> seen;
+    for (int64_t i = 0; i < keys.NumElements(); ++i) seen.push_back({counts[i], steps[i]});
+    view.policy.Import(call, view.table, {all, all + keys.NumElements()}, seen);
+  });
+}
 
-class EvictKeysOp : public tf::OpKernel {
+class EvictKeys {
  public:
-  explicit EvictKeysOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        steps_to_live_(Attribute<int64_t>(ctx, "steps_to_live")),
+  explicit EvictKeys(tf::OpKernelConstruction* ctx)
+      : steps_to_live_(Attribute<int64_t>(ctx, "steps_to_live")),
         l2_threshold_(Attribute<float>(ctx, "l2_threshold")) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const int64_t step = InputOfRank(ctx, "step", 0).scalar<int64_t>()();
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      resource->NoteStep(ctx);
-      resource->WithPlanes(call, [&](const TableView& view) {
-        Output(ctx, "num_evicted", {}).scalar<int64_t>()() = view.policy.Evict(
-            call, view.table, *view.planes.rows, {step, steps_to_live_, l2_threshold_});
-      });
+  void operator()(tf::OpKernelContext* ctx) const {
+    const int64_t step = InputOfRank(ctx, "step", 0).scalar<int64_t>()();
+    OpCall call(ctx);
+    const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+    resource->NoteStep(ctx);
+    resource->WithPlanes(call, [&](const TableView& view) {
+      Output(ctx, "num_evicted", {}).scalar<int64_t>()() = view.policy.Evict(
+          call, view.table, *view.planes.rows, {step, steps_to_live_, l2_threshold_});
     });
   }
 
@@ -169,10 +146,14 @@ class EvictKeysOp : public tf::OpKernel {
 };
 
 const RegisteredKernel kHistoryKernels[] = {
-    {"SokKeyHistory", Make<KeyHistoryOp>, {"table", "keys", "counts", "steps"}},
-    {"SokExportWaitingKeys", Make<ExportWaitingKeysOp>, {"table", "keys", "counts", "steps"}},
-    {"SokImportHistory", Make<ImportHistoryOp>, {"table", "keys", "counts", "steps"}},
-    {"SokEvictKeys", Make<EvictKeysOp>, {"table", "step", "num_evicted"}},
+    {"SokKeyHistory", Make<KernelOf<Calls<HistoryOfKeys>>>, {"table", "keys", "counts", "steps"}},
+    {"SokExportWaitingKeys",
+     Make<KernelOf<Calls<ExportWaitingKeys>>>,
+     {"table", "keys", "counts", "steps"}},
+    {"SokImportHistory",
+     Make<KernelOf<Calls<ImportHistory>>>,
+     {"table", "keys", "counts", "steps"}},
+    {"SokEvictKeys", Make<KernelOf<EvictKeys>>, {"table", "step", "num_evicted"}},
 };
 
 }  // namespace

@@ -155,30 +155,26 @@ REGISTER_OP("SokReadRows")
         "row ids; rows that were never in use are zeros. Without a declared capacity: the rows "
         "that the variable shows.");
 
-class TableInitializeOp : public tf::OpKernel {
+class TableInitialize {
  public:
-  explicit TableInitializeOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        keep_existing_(Attribute<bool>(ctx, "keep_existing")),
+  explicit TableInitialize(tf::OpKernelConstruction* ctx)
+      : keep_existing_(Attribute<bool>(ctx, "keep_existing")),
         graph_(Attribute<int64_t>(ctx, "graph")),
         first_value_name_(Attribute<std::string>(ctx, "first_value_name")),
-        options_(TableOptionsFrom(ctx)) {
-    FailOpOnThrow(ctx, [&] { history_ = HistoryOptionsFrom(ctx); });
-  }
+        options_(TableOptionsFrom(ctx)),
+        history_(HistoryOptionsFrom(ctx)) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      TableOptions options = options_;
-      options.first_value.stream =
-          FirstValueStream(Input(ctx, "seed").scalar<int64_t>()(),
-                           first_value_name_.empty() ? options.name : first_value_name_);
-      if (graph_ >= 0) SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
-      OpCall call(ctx);
-      const tf::Tensor first_rows = CopyFirstRows(ctx, call, &options);
-      LookupOrMakeTable(ctx, "table")
-          ->Initialize(call, options, history_, LookupOrMakeVariable(ctx, "rows"), first_rows,
-                       keep_existing_);
-    });
+  void operator()(tf::OpKernelContext* ctx) const {
+    TableOptions options = options_;
+    options.first_value.stream =
+        FirstValueStream(Input(ctx, "seed").scalar<int64_t>()(),
+                         first_value_name_.empty() ? options.name : first_value_name_);
+    if (graph_ >= 0) SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
+    OpCall call(ctx);
+    const tf::Tensor first_rows = CopyFirstRows(ctx, call, &options);
+    LookupOrMakeTable(ctx, "table")
+        ->Initialize(call, options, history_, LookupOrMakeVariable(ctx, "rows"), first_rows,
+                     keep_existing_);
   }
 
  private:
@@ -199,22 +195,18 @@ class TableInitializeOp : public tf::OpKernel {
   const int64_t graph_;
   const std::string first_value_name_;
   const TableOptions options_;
-  HistoryOptions history_;
+  const HistoryOptions history_;
 };
 
-class TableAttachSlotOp : public tf::OpKernel {
+class TableAttachSlot {
  public:
-  explicit TableAttachSlotOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        keep_existing_(Attribute<bool>(ctx, "keep_existing")),
-        options_(SlotOptionsFrom(ctx)) {}
+  explicit TableAttachSlot(tf::OpKernelConstruction* ctx)
+      : keep_existing_(Attribute<bool>(ctx, "keep_existing")), options_(SlotOptionsFrom(ctx)) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      LookupOrMakeTable(ctx, "table")
-          ->AttachSlot(call, options_, LookupOrMakeVariable(ctx, "slot"), keep_existing_);
-    });
+  void operator()(tf::OpKernelContext* ctx) const {
+    OpCall call(ctx);
+    LookupOrMakeTable(ctx, "table")
+        ->AttachSlot(call, options_, LookupOrMakeVariable(ctx, "slot"), keep_existing_);
   }
 
  private:
@@ -222,58 +214,36 @@ class TableAttachSlotOp : public tf::OpKernel {
   const SlotOptions options_;
 };
 
-class TableDetachSlotOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<TableResource> table;
-    tf::core::RefCountPtr<tf::Var> slot;
-    if (tf::LookupResource(ctx, HandleIn(ctx, "table"), &table).ok() &&
-        tf::LookupResource(ctx, HandleIn(ctx, "slot"), &slot).ok()) {
-      table->DetachSlot(slot.get());
-    }
+void TableDetachSlot(tf::OpKernelContext* ctx) {
+  tf::core::RefCountPtr<TableResource> table;
+  tf::core::RefCountPtr<tf::Var> slot;
+  if (tf::LookupResource(ctx, HandleIn(ctx, "table"), &table).ok() &&
+      tf::LookupResource(ctx, HandleIn(ctx, "slot"), &slot).ok()) {
+    table->DetachSlot(slot.get());
   }
-};
+}
 
-class TableSizeOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](Table& table) {
-        Output(ctx, "num_keys", {}).scalar<int64_t>()() = table.Size(call).num_keys;
-      });
-    });
-  }
-};
+void SizeOfTable(tf::OpKernelContext* ctx) {
+  OpCall call(ctx);
+  LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](Table& table) {
+    Output(ctx, "num_keys", {}).scalar<int64_t>()() = table.Size(call).num_keys;
+  });
+}
 
-class TableStatisticsOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      TableSize size;
-      resource->WithTable([&](Table& table) { size = table.Size(call); });
-      const std::vector<int64_t> statistics = {size.num_keys, size.num_rows, resource->NumEvicted(),
-                                               resource->NumWaiting()};
-      OutputVector(ctx, "statistics", statistics);
-    });
-  }
-};
+void TableStatistics(tf::OpKernelContext* ctx) {
+  OpCall call(ctx);
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  TableSize size;
+  resource->WithTable([&](Table& table) { size = table.Size(call); });
+  const std::vector<int64_t> statistics = {size.num_keys, size.num_rows, resource->NumEvicted(),
+                                           resource->NumWaiting()};
+  OutputVector(ctx, "statistics", statistics);
+}
 
-class TablePresetOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      LookupTable(ctx, HandleIn(ctx, "table"))->SetPreset(call, Input(ctx, "values"));
-    });
-  }
-};
+void TablePreset(tf::OpKernelContext* ctx) {
+  OpCall call(ctx);
+  LookupTable(ctx, HandleIn(ctx, "table"))->SetPreset(call, Input(ctx, "values"));
+}
 
 /// Of a table whose first values are rows.
 int64_t BytesOfFirstRows(const TableOptions& options) {
@@ -284,73 +254,54 @@ int64_t BytesOfFirstRows(const TableOptions& options) {
   Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': its first values are not rows");
 }
 
-class ReadFirstRowsOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](Table& table) {
-        const TableOptions& options = table.options();
-        const int64_t bytes = BytesOfFirstRows(options);
-        const FirstValue& first_value = options.first_value;
-        tf::Tensor& rows = Output(ctx, "first_rows", {first_value.period, options.dim});
-        call.engine().CopyOnDevice(call, rows.data(), first_value.rows, bytes);
-      });
-    });
-  }
-};
+void ReadFirstRows(tf::OpKernelContext* ctx) {
+  OpCall call(ctx);
+  LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](Table& table) {
+    const TableOptions& options = table.options();
+    const int64_t bytes = BytesOfFirstRows(options);
+    const FirstValue& first_value = options.first_value;
+    tf::Tensor& rows = Output(ctx, "first_rows", {first_value.period, options.dim});
+    call.engine().CopyOnDevice(call, rows.data(), first_value.rows, bytes);
+  });
+}
 
-class AssignFirstRowsOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      resource->WithAlone(call, {}, {}, [&](const TableView& view) {
-        const int64_t bytes = BytesOfFirstRows(view.options());
-        const tf::Tensor& rows = Input(ctx, "first_rows");
-        CheckFirstRows(view.options(), rows);
-        call.engine().CopyOnDevice(call, view.options().first_value.rows, rows.data(), bytes);
-      });
-    });
-  }
-};
+void AssignFirstRows(tf::OpKernelContext* ctx) {
+  OpCall call(ctx);
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  resource->WithAlone(call, {}, {}, [&](const TableView& view) {
+    const int64_t bytes = BytesOfFirstRows(view.options());
+    const tf::Tensor& rows = Input(ctx, "first_rows");
+    CheckFirstRows(view.options(), rows);
+    call.engine().CopyOnDevice(call, view.options().first_value.rows, rows.data(), bytes);
+  });
+}
 
-class ReadRowsOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      resource->WithRoom(call, 0, [&](const TableView& view) {
-        view.table.InsertAll(call, view.planes);
-        const Plane& plane = view.PlaneOf(ctx, HandleIn(ctx, "rows"));
-        const int64_t width = plane.width();
-        const int64_t num_rows = view.NumWrittenRows(call, plane);
-        float* values = Data<float>(Output(ctx, "values", {view.num_rows, width}));
-        call.engine().CopyOnDevice(call, values, plane.data().data,
-                                   num_rows * width * static_cast<int64_t>(sizeof(float)));
-        call.engine().Fill(call, values + num_rows * width, (view.num_rows - num_rows) * width,
-                           0.0f);
-      });
-    });
-  }
-};
+void ReadRows(tf::OpKernelContext* ctx) {
+  OpCall call(ctx);
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  resource->WithRoom(call, 0, [&](const TableView& view) {
+    view.table.InsertAll(call, view.planes);
+    const Plane& plane = view.PlaneOf(ctx, HandleIn(ctx, "rows"));
+    const int64_t width = plane.width();
+    const int64_t num_rows = view.NumWrittenRows(call, plane);
+    float* values = Data<float>(Output(ctx, "values", {view.num_rows, width}));
+    call.engine().CopyOnDevice(call, values, plane.data().data,
+                               num_rows * width * static_cast<int64_t>(sizeof(float)));
+    call.engine().Fill(call, values + num_rows * width, (view.num_rows - num_rows) * width, 0.0f);
+  });
+}
 
 const RegisteredKernel kTableKernels[] = {
     {"SokTableHandle", Make<tf::ResourceHandleOp<TableResource>>, {"table"}},
-    {"SokTableInitialize", Make<TableInitializeOp>, {"table", "rows", "seed"}},
-    {"SokTableAttachSlot", Make<TableAttachSlotOp>, {"table", "slot"}},
-    {"SokTableDetachSlot", Make<TableDetachSlotOp>, {"table", "slot"}},
-    {"SokTableSize", Make<TableSizeOp>, {"table", "num_keys"}},
-    {"SokTableStatistics", Make<TableStatisticsOp>, {"table", "statistics"}},
-    {"SokTablePreset", Make<TablePresetOp>, {"table"}},
-    {"SokReadFirstRows", Make<ReadFirstRowsOp>, {"table"}},
-    {"SokAssignFirstRows", Make<AssignFirstRowsOp>, {"table"}},
-    {"SokReadRows", Make<ReadRowsOp>, {"rows", "table"}},
+    {"SokTableInitialize", Make<KernelOf<TableInitialize>>, {"table", "rows", "seed"}},
+    {"SokTableAttachSlot", Make<KernelOf<TableAttachSlot>>, {"table", "slot"}},
+    {"SokTableDetachSlot", Make<KernelOf<Calls<TableDetachSlot>>>, {"table", "slot"}},
+    {"SokTableSize", Make<KernelOf<Calls<SizeOfTable>>>, {"table", "num_keys"}},
+    {"SokTableStatistics", Make<KernelOf<Calls<TableStatistics>>>, {"table", "statistics"}},
+    {"SokTablePreset", Make<KernelOf<Calls<TablePreset>>>, {"table"}},
+    {"SokReadFirstRows", Make<KernelOf<Calls<ReadFirstRows>>>, {"table"}},
+    {"SokAssignFirstRows", Make<KernelOf<Calls<AssignFirstRows>>>, {"table"}},
+    {"SokReadRows", Make<KernelOf<Calls<ReadRows>>>, {"rows", "table"}},
 };
 
 }  // namespace
