@@ -10,9 +10,15 @@
 
 namespace sok {
 
-/// Throws kCuda if the driver has no function of that name.
+/// The driver's function `name`, looked up once. Throws kCuda if the driver has none.
+#define SOK_DRIVER(name)                                                          \
+  ([] {                                                                           \
+    static const auto function = ::sok::DriverFunction<decltype(&(name))>(#name); \
+    return function;                                                              \
+  }())
+
 template <typename Function>
-void FindDriverFunction(const char* name, Function* function) {
+Function DriverFunction(const char* name) {
   void* address = nullptr;
   cudaDriverEntryPointQueryResult result;
 #if CUDART_VERSION >= 12050
@@ -25,7 +31,7 @@ void FindDriverFunction(const char* name, Function* function) {
   if (result != cudaDriverEntryPointSuccess || address == nullptr) {
     Throw(ErrorCode::kCuda, "CUDA: this driver has no ", name, "; install a newer driver");
   }
-  *function = reinterpret_cast<Function>(address);
+  return reinterpret_cast<Function>(address);
 }
 
 }  // namespace sok

@@ -10,25 +10,6 @@
 namespace sok {
 namespace {
 
-struct ContextFunctions {
-  decltype(&cuStreamGetCtx) context_of_stream;
-  decltype(&cuCtxPushCurrent) push;
-  decltype(&cuCtxPopCurrent) pop;
-  decltype(&cuCtxGetDevice) device;
-};
-
-const ContextFunctions& TheContextFunctions() {
-  static const ContextFunctions functions = [] {
-    ContextFunctions found;
-    FindDriverFunction("cuStreamGetCtx", &found.context_of_stream);
-    FindDriverFunction("cuCtxPushCurrent", &found.push);
-    FindDriverFunction("cuCtxPopCurrent", &found.pop);
-    FindDriverFunction("cuCtxGetDevice", &found.device);
-    return found;
-  }();
-  return functions;
-}
-
 void CheckDriver(CUresult result, const char* what) {
   if (result == CUDA_SUCCESS) return;
   Throw(ErrorCode::kCuda, "CUDA: ", what, " failed with the driver's error ",
@@ -38,14 +19,13 @@ void CheckDriver(CUresult result, const char* what) {
 /// TensorFlow counts the GPUs that a session sees, CUDA those that the process sees; only the
 /// stream identifies the device.
 int DeviceOf(DeviceStream stream) {
-  const ContextFunctions& driver = TheContextFunctions();
   CUcontext context = nullptr;
-  CheckDriver(driver.context_of_stream(static_cast<CUstream>(stream), &context),
+  CheckDriver(SOK_DRIVER(cuStreamGetCtx)(static_cast<CUstream>(stream), &context),
               "finding the GPU of a stream");
-  CheckDriver(driver.push(context), "entering the context of a stream");
+  CheckDriver(SOK_DRIVER(cuCtxPushCurrent)(context), "entering the context of a stream");
   CUdevice device = 0;
-  const CUresult found = driver.device(&device);
-  driver.pop(&context);
+  const CUresult found = SOK_DRIVER(cuCtxGetDevice)(&device);
+  SOK_DRIVER(cuCtxPopCurrent)(&context);
   CheckDriver(found, "finding the GPU of a context");
   return static_cast<int>(device);
 }

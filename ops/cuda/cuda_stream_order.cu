@@ -8,13 +8,8 @@ namespace {
 /// The thread's device; -1 if it has used none. Making an unused device current again would
 /// allocate memory on it.
 int CurrentDevice() {
-  static const auto current_context = [] {
-    decltype(&cuCtxGetCurrent) function;
-    FindDriverFunction("cuCtxGetCurrent", &function);
-    return function;
-  }();
   CUcontext context = nullptr;
-  if (current_context(&context) != CUDA_SUCCESS || context == nullptr) return -1;
+  if (SOK_DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || context == nullptr) return -1;
   int device = -1;
   SOK_CUDA_TRY(cudaGetDevice(&device));
   return device;

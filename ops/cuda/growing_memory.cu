@@ -8,40 +8,10 @@
 namespace sok {
 namespace {
 
-/// The driver's functions, each looked up once.
-struct Driver {
-  decltype(&cuMemGetAllocationGranularity) get_granularity;
-  decltype(&cuMemAddressReserve) reserve_address;
-  decltype(&cuMemAddressFree) free_address;
-  decltype(&cuMemCreate) create;
-  decltype(&cuMemRelease) release;
-  decltype(&cuMemMap) map;
-  decltype(&cuMemUnmap) unmap;
-  decltype(&cuMemSetAccess) set_access;
-  decltype(&cuGetErrorString) get_error_string;
-};
-
-const Driver& TheDriver() {
-  static const Driver driver = [] {
-    Driver found;
-    FindDriverFunction("cuMemGetAllocationGranularity", &found.get_granularity);
-    FindDriverFunction("cuMemAddressReserve", &found.reserve_address);
-    FindDriverFunction("cuMemAddressFree", &found.free_address);
-    FindDriverFunction("cuMemCreate", &found.create);
-    FindDriverFunction("cuMemRelease", &found.release);
-    FindDriverFunction("cuMemMap", &found.map);
-    FindDriverFunction("cuMemUnmap", &found.unmap);
-    FindDriverFunction("cuMemSetAccess", &found.set_access);
-    FindDriverFunction("cuGetErrorString", &found.get_error_string);
-    return found;
-  }();
-  return driver;
-}
-
 void CheckDriver(CUresult result, const char* what, int64_t bytes) {
   if (result == CUDA_SUCCESS) return;
   const char* text = nullptr;
-  TheDriver().get_error_string(result, &text);
+  SOK_DRIVER(cuGetErrorString)(result, &text);
   const bool is_memory = result == CUDA_ERROR_OUT_OF_MEMORY;
   Throw(is_memory ? ErrorCode::kOutOfMemory : ErrorCode::kCuda, "CUDA: ", what, " of ", bytes,
         " bytes failed: ", text != nullptr ? text : "unknown error",
@@ -77,16 +47,17 @@ int64_t RoundUp(int64_t bytes, int64_t granularity) {
 CudaGrowingMemory::CudaGrowingMemory(int device, int64_t limit_bytes) : device_(device) {
   const CUmemAllocationProp properties = Properties(device);
   size_t granularity = 0;
-  CheckDriver(
-      TheDriver().get_granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-      "querying the allocation granularity", 0);
+  CheckDriver(SOK_DRIVER(cuMemGetAllocationGranularity)(&granularity, &properties,
+                                                        CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+              "querying the allocation granularity", 0);
   granularity_ = static_cast<int64_t>(granularity);
   // No more than the GPU's memory: many tables without a capacity share the address space.
   limit_bytes = std::min(limit_bytes, MemoryOf(device));
   reserved_bytes_ = RoundUp(std::max<int64_t>(limit_bytes, 1), granularity_);
   CUdeviceptr address = 0;
-  CheckDriver(TheDriver().reserve_address(&address, static_cast<size_t>(reserved_bytes_), 0, 0, 0),
-              "reserving an address range", reserved_bytes_);
+  CheckDriver(
+      SOK_DRIVER(cuMemAddressReserve)(&address, static_cast<size_t>(reserved_bytes_), 0, 0, 0),
+      "reserving an address range", reserved_bytes_);
   address_ = address;
 }
 
@@ -96,7 +67,7 @@ CudaGrowingMemory::~CudaGrowingMemory() {
   } catch (const Error&) {
     // A failed device has already lost its memory; there is nobody to report to.
   }
-  TheDriver().free_address(address_, static_cast<size_t>(reserved_bytes_));
+  SOK_DRIVER(cuMemAddressFree)(address_, static_cast<size_t>(reserved_bytes_));
 }
 
 void CudaGrowingMemory::Reserve(int64_t size_bytes) {
@@ -106,35 +77,34 @@ void CudaGrowingMemory::Reserve(int64_t size_bytes) {
   }
   const int64_t bytes = RoundUp(size_bytes, granularity_) - size_bytes_;
   if (bytes <= 0) return;
-  const Driver& driver = TheDriver();
   const CUmemAllocationProp properties = Properties(device_);
   CUmemGenericAllocationHandle handle;
   chunks_.reserve(chunks_.size() + 1);  // after mapping, nothing may throw
-  CheckDriver(driver.create(&handle, static_cast<size_t>(bytes), &properties, 0),
+  CheckDriver(SOK_DRIVER(cuMemCreate)(&handle, static_cast<size_t>(bytes), &properties, 0),
               "allocating memory for rows of a table", bytes);
   const CUdeviceptr begin = address_ + static_cast<uint64_t>(size_bytes_);
-  CUresult result = driver.map(begin, static_cast<size_t>(bytes), 0, handle, 0);
+  CUresult result = SOK_DRIVER(cuMemMap)(begin, static_cast<size_t>(bytes), 0, handle, 0);
   if (result == CUDA_SUCCESS) {
     CUmemAccessDesc access = {};
     access.location = properties.location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    result = driver.set_access(begin, static_cast<size_t>(bytes), &access, 1);
-    if (result != CUDA_SUCCESS) driver.unmap(begin, static_cast<size_t>(bytes));
+    result = SOK_DRIVER(cuMemSetAccess)(begin, static_cast<size_t>(bytes), &access, 1);
+    if (result != CUDA_SUCCESS) SOK_DRIVER(cuMemUnmap)(begin, static_cast<size_t>(bytes));
   }
-  if (result != CUDA_SUCCESS) driver.release(handle);
+  if (result != CUDA_SUCCESS) SOK_DRIVER(cuMemRelease)(handle);
   CheckDriver(result, "mapping memory for rows of a table", bytes);
   chunks_.push_back({handle, bytes});
   size_bytes_ += bytes;
 }
 
 void CudaGrowingMemory::Shrink(int64_t size_bytes) {
-  const Driver& driver = TheDriver();
   while (!chunks_.empty() && size_bytes_ - chunks_.back().bytes >= size_bytes) {
     const Chunk chunk = chunks_.back();
     chunks_.pop_back();
     size_bytes_ -= chunk.bytes;
-    driver.unmap(address_ + static_cast<uint64_t>(size_bytes_), static_cast<size_t>(chunk.bytes));
-    driver.release(chunk.handle);
+    SOK_DRIVER(cuMemUnmap)(address_ + static_cast<uint64_t>(size_bytes_),
+                           static_cast<size_t>(chunk.bytes));
+    SOK_DRIVER(cuMemRelease)(chunk.handle);
   }
 }
 
