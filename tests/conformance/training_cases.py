@@ -129,7 +129,7 @@ RULES_CASES = {
     ),
     "rows of many numbers": Script(
         Spec(dim=19, slots=tuple(
-            dataclasses.replace(slot, width=19 * slot.width // 2) for slot in STATES)),
+            dataclasses.replace(slot, width=max(19 * (slot.width // 2), 1)) for slot in STATES)),
         INSERT,
         *each(RANDOM.normal(size=(3, 19)), [0, 2, 1]),
         *each(RANDOM.normal(size=(5, 19)), [0, 2, 1, 2, 0]),
