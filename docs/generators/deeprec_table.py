@@ -283,9 +283,8 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "`tf.train.MonitoredTrainingSession` broadcasts rank 0's; with a plain `tf.Session` call "
      "`hvd.broadcast_global_variables(0)`"),
     ("checkpoints", "works",
-     "in [DeepRec's layout](checkpoints_deeprec.md), on any number of ranks; "
-     "`TF_EV_RESTORE_CUSTOM_DIM` is not supported; increments are [sok_compat's "
-     "own](checkpoints.md#increments)"),
+     "in [DeepRec's layout](checkpoints_deeprec.md), on any number of ranks; increments are "
+     "[sok_compat's own](checkpoints.md#increments)"),
     ("`tf.train.init_from_checkpoint`, `tf.train.warm_start`, `warm_start_from` of estimators",
      "differs",
      "give an embedding variable an initializer that loads its rows; slots raise, so give "

@@ -23,6 +23,10 @@ def _seconds(text):
     return seconds
 
 
+def _true_or_false(text):
+    return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+
+
 def _one_of(*names):
     return {name: name for name in names}.__getitem__
 
@@ -119,8 +123,17 @@ SAVE_FILTERED_KEYS = Setting(
     "TF_EV_SAVE_FILTERED_FEATURES",
     "True",
     "true, false, 1 or 0",
-    lambda text: {"true": True, "1": True, "false": False, "0": False}[text.lower()],
+    _true_or_false,
     "False: checkpoints of DeepRec's variables have no counts of keys that a filter keeps out",
+    "scripts for DeepRec",
+)
+RESTORE_OTHER_WIDTHS = Setting(
+    "TF_EV_RESTORE_CUSTOM_DIM",
+    "False",
+    "true, false, 1 or 0",
+    _true_or_false,
+    "True: DeepRec's variables restore the columns that they share with a checkpoint of another "
+    "`embedding_dim`",
     "scripts for DeepRec",
 )
 SETTINGS = (
@@ -133,6 +146,7 @@ SETTINGS = (
     RECORD_FREQUENCIES,
     RECORD_VERSIONS,
     SAVE_FILTERED_KEYS,
+    RESTORE_OTHER_WIDTHS,
 )
 
 

@@ -12,6 +12,7 @@ from sok_compat.runtime.settings import (
     COLLECTIVE_STRATEGY,
     EXCHANGE_BY_NCCL,
     RECORD_FREQUENCIES,
+    RESTORE_OTHER_WIDTHS,
     SAVE_FILTERED_KEYS,
     SETTINGS,
     SHARED_MEMORY,
@@ -50,6 +51,8 @@ def nothing_is_set(monkeypatch):
         (RECORD_FREQUENCIES, "no", False),
         (SAVE_FILTERED_KEYS, None, True),
         (SAVE_FILTERED_KEYS, "False", False),
+        (RESTORE_OTHER_WIDTHS, None, False),
+        (RESTORE_OTHER_WIDTHS, "1", True),
     ],
 )
 def test_values(monkeypatch, setting, text, expected):

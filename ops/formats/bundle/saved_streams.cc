@@ -145,7 +145,8 @@ class ReadAhead {
 
 }  // namespace
 
-SavedStreams::SavedStreams(Bundle& saved, const std::vector<std::string>& names) : saved_(saved) {
+SavedStreams::SavedStreams(Bundle& saved, const std::vector<std::string>& names, int64_t most_rows)
+    : saved_(saved), most_rows_(most_rows) {
   for (const std::string& name : names) pieces_.push_back(saved.PiecesOf(name));
 }
 
@@ -173,7 +174,8 @@ std::vector<SavedBlock> SavedStreams::Blocks(const IsWanted& is_wanted) const {
     row_bytes += of_tensor;
   }
   const bool may_pass_over = AreSlicedAlike();
-  const int64_t most = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, row_bytes));
+  const int64_t most =
+      std::max<int64_t>(1, std::min(most_rows_, kBlockBytes / std::max<int64_t>(1, row_bytes)));
   std::vector<SavedBlock> blocks;
   for (auto start = starts.begin(); start != starts.end(); ++start) {
     if (may_pass_over && !is_wanted(*start)) continue;

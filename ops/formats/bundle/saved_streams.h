@@ -22,8 +22,8 @@ struct SavedBlock {
 /// For tensors with the same number of rows. Verifies the checksums of everything it reads.
 class SavedStreams {
  public:
-  /// Throws the errors of Bundle.
-  SavedStreams(Bundle& saved, const std::vector<std::string>& names);
+  /// A block has at most `most_rows`. Throws the errors of Bundle.
+  SavedStreams(Bundle& saved, const std::vector<std::string>& names, int64_t most_rows = INT64_MAX);
 
   /// Whether all tensors were saved in the same slices.
   bool AreSlicedAlike() const;
@@ -41,6 +41,7 @@ class SavedStreams {
   std::vector<SavedBlock> Blocks(const IsWanted& is_wanted) const;
 
   Bundle& saved_;
+  const int64_t most_rows_;
   std::vector<std::vector<Bundle::Piece>> pieces_;  // by tensor
 };
 

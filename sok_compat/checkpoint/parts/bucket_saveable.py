@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sok_compat.checkpoint.parts.names_of_parts import around_part
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
-from sok_compat.runtime.settings import SAVE_FILTERED_KEYS
+from sok_compat.runtime.settings import RESTORE_OTHER_WIDTHS, SAVE_FILTERED_KEYS
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ class BucketSaveable(RowsSaveable):
     Each rank saves the keys that it owns as a part: rank r of N saves part p of P as
     X/part_<p * N + r>. Restoring replaces the table's contents by the keys of the checkpoint that
     the rank owns, or those of them in the buckets of its part; the checkpoint may have any number
-    of parts. Keys without a saved slot row get the slot's initial value. The table need not be
+    of parts. Keys without a saved slot row get the slot's initial value. With
+    TF_EV_RESTORE_CUSTOM_DIM=True rows and slots may have another width than saved: the columns that
+    both have are restored, others start as in a new key's row; in DeepRec as in the i-th default
+    row, of the i-th key (embedding_var_restore.h, RestoreCustomDim). The table need not be
     initialized. If something does not fit, all ranks keep what they held.
 
     This class uses, beyond a Table's common attributes:
@@ -83,5 +86,6 @@ class BucketSaveable(RowsSaveable):
             "num_buckets": NUM_BUCKETS,
             "num_parts": part.count,
             "part": part.index,
+            "fits_rows": RESTORE_OTHER_WIDTHS.value(),
             "Tkey": self.table.key_dtype_of_ids,
         }

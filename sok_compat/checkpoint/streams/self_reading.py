@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.settings import RESTORE_OTHER_WIDTHS
 from sok_compat.runtime.tf_versions import BaseSaverBuilder, saveable_objects_for_op
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ class FirstRowsSaveable(SelfReadingSaveable):
         Args:
           tables: with one tensor as first_value.rows.
           names: in the checkpoint, the first to save and all to try when it is restored. A
-            checkpoint without any leaves the rows as they are.
+            checkpoint without any leaves the rows as they are, as rows of another shape do with
+            TF_EV_RESTORE_CUSTOM_DIM=True.
         """
         self._tables, self._names = tables, list(dict.fromkeys(names))
         rows = self._rows()
@@ -157,7 +159,13 @@ class FirstRowsSaveable(SelfReadingSaveable):
     def _read(self, path):
         rows = self._tables[0].first_value.rows
         return _saved_tensor(
-            path, self._names, self._names[0], rows.dtype, rows.shape, is_required=False
+            path,
+            self._names,
+            self._names[0],
+            rows.dtype,
+            rows.shape,
+            is_required=False,
+            may_differ=RESTORE_OTHER_WIDTHS.value(),
         )
 
     def restore(
@@ -177,7 +185,7 @@ class FirstRowsSaveable(SelfReadingSaveable):
         return tf.group(*assigned)
 
 
-def _saved_tensor(path, names, called, dtype, shape, is_required):
+def _saved_tensor(path, names, called, dtype, shape, is_required, **options):
     """(whether a checkpoint has a tensor of these names, its value)."""
     with tf.device("/cpu:0"):
         return ops.sok_read_saved_tensor(
@@ -187,6 +195,7 @@ def _saved_tensor(path, names, called, dtype, shape, is_required):
             shape=shape,
             hint=_HINT.format(called),
             is_required=is_required,
+            **options,
         )
 
 

@@ -23,7 +23,7 @@ class Model:
     def __init__(self, num_parts=None, **options):
         partitioner = num_parts and tf1.fixed_size_partitioner(num_parts)
         found = get_embedding_variable("v", DIM, partitioner=partitioner, **options)
-        self.parts = list(found) if num_parts else [found]
+        self.found, self.parts = found, list(found) if num_parts else [found]
         self.ids = tf1.placeholder(tf.int64, [None])
         loss = tf.reduce_sum(found.sparse_read(self.ids))
         self.step = optimizers.AdagradOptimizer(0.1, 0.75).minimize(loss, var_list=self.parts)
@@ -125,6 +125,38 @@ def test_foreign_keys_of_a_part_are_passed_over(tmp_path):
     assert rows == {0: ROWS[0], 1: ROWS[1]}
 
 
+FIRST = {
+    "constant": tf1.constant_initializer(7.0),
+    "one row": [7.0, 8.0],
+    "seeded": tf1.random_uniform_initializer(seed=3),
+}
+
+
+@pytest.mark.parametrize("restored", [None, 3])
+@pytest.mark.parametrize("initializer", FIRST.values(), ids=FIRST)
+@pytest.mark.parametrize("dims", [(1, 1), (5, 5), (2, 1), (1, 2)], ids=str)
+def test_rows_of_another_width(tmp_path, monkeypatch, dims, initializer, restored):
+    """The columns that both have are restored; what is new starts as in a new key's row."""
+    monkeypatch.setenv("TF_EV_RESTORE_CUSTOM_DIM", "True")
+    path, (dim, slot_dim) = str(tmp_path / "model"), dims
+    rows = {key: tuple(key % 97 + i for i in range(dim)) for key in KEYS}
+    slots = {key: tuple(key % 89 + i for i in range(slot_dim)) for key in KEYS}
+    of_slots = tensors_of("v|/Adagrad", slots, slot_dim, 2)
+    default_rows = {"v/default_rows": np.ones([4096, dim], np.float32)} if dim != DIM else {}
+    write_tensors(path, {**tensors_of("v", rows, dim, 2), **of_slots, **default_rows})
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(restored, initializer=initializer)
+        model.saver.restore(session, path)
+        with tf.Graph().as_default():
+            other = Model(initializer=initializer)
+            with tf1.Session() as untrained:
+                untrained.run(tf1.global_variables_initializer())
+                first = dict(zip(KEYS, untrained.run(other.found.sparse_read(KEYS))))
+        found_rows, found_slots = model.held(session)
+    assert found_rows == {key: (*rows[key], *first[key][dim:])[:DIM] for key in KEYS}
+    assert found_slots == {key: (*slots[key], 0.75)[:DIM] for key in KEYS}
+
+
 @pytest.mark.parametrize("restored", [None, 2])
 def test_scalars_of_adam_async(tmp_path, restored):
     """DeepRec has them in vectors beside an embedding variable."""
@@ -164,7 +196,7 @@ BAD = {
     "no values": (without(of_deeprec(), "v-values"), tf.errors.NotFoundError, "v-values"),
     "other dim": (
         {**of_deeprec(), **tensors_of("v", {key: (1.0,) * 5 for key in KEYS}, 5)},
-        InvalidArgument, "v-values.*rows of 5 floats.*have 2.*TF_EV_RESTORE_CUSTOM_DIM is not"),
+        InvalidArgument, "v-values.*rows of 5 floats.*have 2.*TF_EV_RESTORE_CUSTOM_DIM=True"),
     "other dim of a slot": (
         {**of_deeprec(), **tensors_of("v/Adagrad", {key: (1.0,) for key in KEYS}, 1)},
         InvalidArgument, "v/Adagrad-values.*rows of 1 floats"),

@@ -104,7 +104,7 @@ void SavedColumns::Count(SavedTensors& saved, const WantedKeys& wanted) {
 void SavedColumns::ForEachBlock(SavedTensors& saved, const WantedKeys& wanted, const Use& use,
                                 const SavedStreams::Place& place) const {
   WantedRows rows(wanted, are_narrow);
-  SavedStreams(saved, Names())
+  SavedStreams(saved, Names(), most_rows)
       .ForEachBlock([&](int64_t first) { return slices_.count(first) > 0; },
                     [&](const SavedBlock& block) {
                       rows.Choose(block);

@@ -51,7 +51,8 @@ class WantedRows {
 struct SavedColumns {
   struct Column {
     std::string name;
-    size_t place;  // among the columns of the table, and its ordinary variables
+    size_t place;       // among the columns of the table, and its ordinary variables
+    int64_t width = 0;  // of saved rows, if it is not the table's
   };
 
   /// Throws kInvalidArgument and kNotFound.
@@ -71,8 +72,9 @@ struct SavedColumns {
   std::string keys;
   std::string starts;  // where each bucket starts: parts without wanted keys are not read; may lack
   std::vector<Column> columns;
-  int64_t num_keys = 0;     // of all ranks
-  bool are_narrow = false;  // int32
+  int64_t most_rows = INT64_MAX;  // of a block
+  int64_t num_keys = 0;           // of all ranks
+  bool are_narrow = false;        // int32
   int64_t num_wanted = 0;
 
  private:

@@ -47,6 +47,7 @@ REGISTER_OP("SokReadSavedTensor")
     .Attr("shape: shape")
     .Attr("hint: string")
     .Attr("is_required: bool")
+    .Attr("may_differ: bool = false")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       c->set_output(0, c->Scalar());
@@ -56,7 +57,9 @@ REGISTER_OP("SokReadSavedTensor")
     .Doc(
         "The first of the named tensors that the checkpoint has. If it does not have the shape, "
         "the error ends with the hint; a vector of one value is accepted as a scalar. If the "
-        "checkpoint has none of them, and none is required, the output is empty.");
+        "checkpoint has none of them, or with may_differ one of another shape, and none is "
+        "required, "
+        "the output is empty.");
 
 std::vector<tf::tstring> StringsOf(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
@@ -103,14 +106,16 @@ class ReadSavedTensorOp : public tf::OpKernel {
         dtype_(Attribute<tf::DataType>(ctx, "dtype")),
         shape_(Attribute<tf::TensorShape>(ctx, "shape")),
         hint_(Attribute<std::string>(ctx, "hint")),
-        is_required_(Attribute<bool>(ctx, "is_required")) {}
+        is_required_(Attribute<bool>(ctx, "is_required")),
+        may_differ_(Attribute<bool>(ctx, "may_differ")) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       SavedTensors saved(Input(ctx, "prefix").scalar<tf::tstring>()());
       const auto name = std::find_if(names_.begin(), names_.end(),
                                      [&](const std::string& each) { return saved.Contains(each); });
-      const bool is_there = name != names_.end();
+      const bool is_there =
+          name != names_.end() && !(may_differ_ && saved.ShapeOf(*name) != shape_);
       *Data<bool>(Output(ctx, "is_there", {})) = is_there;
       SetOutput(ctx, "value",
                 is_there || is_required_ ? Read(saved, is_there ? *name : names_.front())
@@ -133,7 +138,7 @@ class ReadSavedTensorOp : public tf::OpKernel {
   const tf::DataType dtype_;
   const tf::TensorShape shape_;
   const std::string hint_;
-  const bool is_required_;
+  const bool is_required_, may_differ_;
 };
 
 // On a GPU: checkpoints are on the host.

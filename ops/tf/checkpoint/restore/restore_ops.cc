@@ -147,9 +147,10 @@ class RestoreSavedOp : public SavedTableOp {
     const size_t num_columns = target->table.columns().size();
     const auto at = [&](size_t place, int64_t row_bytes) -> const void* {
       for (size_t i = 0; i < columns.columns.size(); ++i) {
-        if (columns.columns[i].place == place) return rows.Of(1 + i, row_bytes);
+        if (columns.columns[i].place == place && columns.columns[i].width == 0)
+          return rows.Of(1 + i, row_bytes);
       }
-      return nullptr;  // the checkpoint lacks it
+      return nullptr;  // the checkpoint lacks it, or has rows of another width
     };
     const auto of_column = [&](size_t i) { return at(i, target->table.columns()[i].row_bytes()); };
     const auto of_variable = [&](size_t i) {
@@ -163,8 +164,27 @@ class RestoreSavedOp : public SavedTableOp {
     const int64_t num_before = fresh.table.Size(target->call).num_keys;
     const int64_t* row_ids = target->table.Insert(rows.count(), keys, of_column, link.is_whole());
     target->of_variables.Add(target->call, rows.count(), row_ids, !link.is_whole(), of_variable);
+    for (size_t i = 0; i < columns.columns.size(); ++i) {
+      const int64_t row_bytes = columns.columns[i].width * int64_t{sizeof(float)};
+      if (row_bytes == 0) continue;
+      const auto* saved = static_cast<const char*>(rows.Of(1 + i, row_bytes));
+      Write(target->table.columns()[columns.columns[i].place], rows.count(), row_ids, saved,
+            row_bytes);
+    }
     const int64_t num_keys = fresh.table.Size(target->call).num_keys;
     if (link.is_whole() && num_keys != num_before + rows.count()) ThrowRepeatedKey(link, *target);
+  }
+
+  /// Writes rows of `row_bytes` bytes each; what they lack of the table's rows stays there.
+  static void Write(Column& column, int64_t count, const int64_t* row_ids, const char* rows,
+                    int64_t row_bytes) {
+    const int64_t to_bytes = column.row_bytes();
+    if (row_bytes == to_bytes) return column.source->FromHost(count, row_ids, rows);
+    std::vector<char> room(static_cast<size_t>(count * to_bytes));
+    column.source->ToHost(count, row_ids, room.data());
+    for (int64_t i = 0; i < count; ++i)
+      std::copy_n(rows + i * row_bytes, std::min(row_bytes, to_bytes), room.data() + i * to_bytes);
+    column.source->FromHost(count, row_ids, room.data());
   }
 
   /// Slots with keys of their own: those that the table lacks are skipped.
@@ -172,11 +192,11 @@ class RestoreSavedOp : public SavedTableOp {
     OpCall& call = target->call;
     for (size_t i = 0; i < slot_names_.size(); ++i) {
       Column& column = target->table.columns()[1 + i];
-      const int64_t row_bytes = column.row_bytes(), most = column.RowsAtOnce();
+      const int64_t most = column.RowsAtOnce(), width = column.row_shape.num_elements();
       int64_t *keys = nullptr, *row_ids = nullptr;  // on the device
       std::vector<int64_t> held;
       std::vector<char> room;
-      const auto write = [&](WantedRows& rows) {
+      const auto write = [&](WantedRows& rows, int64_t row_bytes) {
         if (keys == nullptr) {
           keys = call.Temporary<int64_t>(most);
           row_ids = call.Temporary<int64_t>(most);
@@ -196,12 +216,14 @@ class RestoreSavedOp : public SavedTableOp {
                    held.end());
         const auto num_held = static_cast<int64_t>(held.size());
         call.CopyFromHost(row_ids, held.data(), num_held);
-        column.source->FromHost(num_held, row_ids, room.data());
+        Write(column, num_held, row_ids, room.data(), row_bytes);
       };
-      ForEachPartOfSlot(link, target->wanted, i, row_bytes / int64_t{sizeof(float)},
-                        [&](const SavedColumns& columns) {
-                          columns.ForEachBlock(link.saved, target->wanted, write);
-                        });
+      ForEachPartOfSlot(link, target->wanted, i, width, [&](const SavedColumns& columns) {
+        const int64_t saved = columns.columns.empty() ? 0 : columns.columns[0].width;
+        const int64_t row_bytes = (saved > 0 ? saved : width) * int64_t{sizeof(float)};
+        columns.ForEachBlock(link.saved, target->wanted,
+                             [&](WantedRows& rows) { write(rows, row_bytes); });
+      });
     }
   }
 

@@ -6,6 +6,7 @@
 #include "ops/history/waiting_keys.h"
 #include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/tables/contents/plane_checks.h"
+#include "ops/tf/tables/contents/table_contents.h"
 #include "ops/tf/tables/resource/table_attributes.h"
 #include "tensorflow/core/platform/logging.h"
 
@@ -53,6 +54,7 @@ SavedTableOp::SavedTableOp(tf::OpKernelConstruction* ctx)
       num_buckets_(Attribute<int64_t>(ctx, "num_buckets")),
       num_parts_(Attribute<int64_t>(ctx, "num_parts")),
       part_(Attribute<int64_t>(ctx, "part")),
+      fits_rows_(Attribute<bool>(ctx, "fits_rows")),
       keys_(KindOfKeys(ctx)) {
   OP_REQUIRES(ctx, titles_.size() == 1 + slot_names_.size() + widths_.size(),
               absl::InvalidArgumentError("titles must name the rows, each slot and each variable"));
@@ -168,10 +170,13 @@ SavedColumns SavedTableOp::OpenPlane(SavedLink& link, size_t part, size_t plane,
   columns.columns.push_back({name, plane});
   if (shape == expected) return columns;
   if (shape.dims() == 2 && shape.dim_size(0) == columns.num_keys) {
+    columns.columns.back().width = shape.dim_size(1);
+    columns.most_rows = RowsOfPart(width);
+    if (fits_rows_) return columns;
     Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has rows of ",
           shape.dim_size(1), " floats, but the embedding variable's have ", width,
-          " (embedding_dim): create it with the saved dimension; TF_EV_RESTORE_CUSTOM_DIM is not "
-          "supported");
+          " (embedding_dim): create it with the saved dimension, or set "
+          "TF_EV_RESTORE_CUSTOM_DIM=True to restore the columns that both have");
   }
   Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has the shape ",
         shape.DebugString(), ", but ", columns.num_keys, " keys require ", expected.DebugString());

@@ -15,7 +15,8 @@
 
 /// Part of a REGISTER_OP. `titles` name the rows, each slot and each ordinary variable, whose rows
 /// have `widths`. Without num_buckets the keys are <table_name>/keys; else, in DeepRec's layout,
-/// the tensors of part i of a plane are <title>/part_<i><tail>-keys and so on.
+/// the tensors of part i of a plane are <title>/part_<i><tail>-keys and so on; with fits_rows, rows
+/// may have more or fewer columns than saved.
 #define SOK_SAVED_TABLE_ATTRIBUTES                    \
   .Attr("table_name: string")                         \
       .Attr("titles: list(string) >= 1")              \
@@ -26,6 +27,7 @@
       .Attr("num_buckets: int >= 0 = 0")              \
       .Attr("num_parts: int >= 1 = 1")                \
       .Attr("part: int >= 0 = 0")                     \
+      .Attr("fits_rows: bool = false")                \
       .Attr("Tkey: {int64, uint32, int32}")
 
 namespace sok {
@@ -87,6 +89,7 @@ class SavedTableOp : public WholeTableOp {
   const std::vector<bool> slot_is_required_;
   const std::vector<int64_t> widths_;  // of ordinary variables
   const int64_t num_buckets_, num_parts_, part_;
+  const bool fits_rows_;
   const KeysOf keys_;
 
  private:

@@ -32,9 +32,11 @@ const int64_t* TableFromRows::Insert(int64_t count, const int64_t* keys, const N
   const auto* rows = static_cast<const float*>(numbers(0));
   if (part_keys_ != nullptr) {
     call_.CopyFromHost(part_keys_, keys, count);
-    call_.CopyFromHost(part_rows_, rows, count * fresh_.options().dim);
     keys = part_keys_;
-    rows = part_rows_;
+    if (rows != nullptr) {
+      call_.CopyFromHost(part_rows_, rows, count * fresh_.options().dim);
+      rows = part_rows_;
+    }
   }
   fresh_.table.FindOrInsert(call_, count, keys, are_distinct_, rows, fresh_.planes, row_ids_);
   for (size_t i = are_fresh ? 1 : 0; i < columns_.size(); ++i) {
