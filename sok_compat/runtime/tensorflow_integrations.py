@@ -12,6 +12,7 @@ from sok_compat.runtime.tf_versions import (
     checkpoint_utils,
     clip_ops,
     cond_v2,
+    control_flow_ops,
     control_flow_state,
     custom_gradient,
     distribute,
@@ -199,6 +200,15 @@ _OF_GRADIENTS = (
         lambda: control_flow_state,
         "ZerosLike",
         ("op", "index"),
+    ),
+    _integration(
+        "tf.while_loop of TensorFlow 1, gradients",
+        "the gradient of a table begins with no slices, not with zeros for its row 0",
+        "layers/test_control_flow",
+        lambda: control_flow_ops.WhileContext,
+        "AddBackpropIndexedSlicesAccumulator",
+        ("self", "op", "grad"),
+        of="WhileContext",
     ),
     _integration(
         "tf.recompute_grad, in graphs",

@@ -108,7 +108,8 @@ def older_control_flow():
 
 @pytest.mark.parametrize("key_filter", [None, CounterFilter(2)], ids=["all", "filtered"])
 @pytest.mark.parametrize("is_clipped", [False, True])
-def test_a_loop_trains_its_keys_alone(graph, older_control_flow, key_filter, is_clipped):
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_loop_trains_its_keys_alone(graph, older_control_flow, key_filter, is_clipped, is_nested):
     """TensorFlow begins the gradient of a loop with zeros for row 0, which may be another key's."""
     variable = get_variable(filter_option=key_filter)
     sevens, ids = tf.constant([7, 7], tf.int64), tf.constant([5, 5], tf.int64)
@@ -118,9 +119,11 @@ def test_a_loop_trains_its_keys_alone(graph, older_control_flow, key_filter, is_
         rows = tf.nn.embedding_lookup(variable, ids + number)  # keys 5 and 6
         return number + 1, total + tf.reduce_sum(rows)
 
-    _, loop = tf.while_loop(
-        lambda number, _: number < 2, looked_up, [tf.constant(0, tf.int64), 0.0]
-    )
+    def looked_up_in_a_loop(number, total):
+        return tf.while_loop(lambda inner, _: inner <= number, looked_up, [number, total])
+
+    body = looked_up_in_a_loop if is_nested else looked_up
+    _, loop = tf.while_loop(lambda number, _: number < 2, body, [tf.constant(0, tf.int64), 0.0])
     optimizer = stock_optimizers.MomentumOptimizer(0.1, 0.9)
 
     def step_of(loss):

@@ -10,6 +10,7 @@ from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
 CAPACITY, DIM = 10, 4
+MOMENTUM = next(each for each in STOCK_OPTIMIZERS if each.name == "tf1.Momentum")
 BATCHES = np.array([[3, 5, 3], [5, 7, 7], [1, 3, 0]])
 
 
@@ -17,7 +18,7 @@ BATCHES = np.array([[3, 5, 3], [5, 7, 7], [1, 3, 0]])
 def control_flow(request):
     was_v2 = tf1.control_flow_v2_enabled()
     (tf1.enable_control_flow_v2 if request.param else tf1.disable_control_flow_v2)()
-    yield
+    yield "v2" if request.param else "v1"
     (tf1.enable_control_flow_v2 if was_v2 else tf1.disable_control_flow_v2)()
 
 
@@ -141,3 +142,36 @@ def test_branch_without_a_lookup_moves_no_row(sok, optimizer, in_function):
         assert row_ids.size == 0
         for now, then in zip(session.run(table.export()), before):
             np.testing.assert_array_equal(now, then)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("optimizer", [MOMENTUM, LAZY_ADAM], ids=str)
+def test_loop_of_tensorflow_1_moves_only_its_rows(sok, control_flow, optimizer, depth):
+    """TensorFlow's sum of slices begins with one of row 0, which is the first key's."""
+    if control_flow == "v2":
+        pytest.skip("dense gradients, as of ordinary variables")
+    layer = sok.All2AllDenseEmbedding(1000, DIM, 1, 1, dynamic_input=True)
+    table = layer.embedding_variable
+    other, first = layer(tf.constant([9], tf.int64)), layer(tf.constant([3, 5], tf.int64))
+
+    def nested(levels, total):
+        if levels == 0:
+            return total + loss_of(layer(tf.constant([3, 5, 3], tf.int64)))
+        return tf.while_loop(
+            lambda i, _: i < 2, lambda i, each: (i + 1, nested(levels - 1, each)), [0, total]
+        )[1]
+
+    made = optimizer.make()
+    steps = [
+        optimizer.apply(made, tf.gradients(loss, [table]), [table])
+        for loss in (loss_of(other), nested(depth, 0.0))
+    ]
+    with initialized_session() as session:
+        session.run(steps[0])
+        session.run(first)
+        before = dict(zip(*session.run(table.export())))
+        session.run(steps[1])
+        now = dict(zip(*session.run(table.export())))
+    assert now.keys() == {3, 5, 9}
+    np.testing.assert_array_equal(now[9], before[9])
+    assert (now[3] != before[3]).all()

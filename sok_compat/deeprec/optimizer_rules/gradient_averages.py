@@ -14,7 +14,6 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import mean_gradients
-from sok_compat.deeprec.optimizer_rules.gradients_of_loops import without_zeros_of_loops
 from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
@@ -59,8 +58,7 @@ class AveragesGradients(_Optimizer):
         """
         var_list = None if var_list is None else _parts_of(tf.nest.flatten(var_list))
         with gradients_of_waiting_keys():
-            pairs = super().compute_gradients(loss, var_list, *args, **kwargs)
-        computed = [(without_zeros_of_loops(gradient, v), v) for gradient, v in pairs]
+            computed = super().compute_gradients(loss, var_list, *args, **kwargs)
         averages = is_collective() and not is_computed_for_wrapper()
         return _averages(computed) if averages else computed
 
@@ -88,7 +86,7 @@ def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[_Gradient]:
     values = list(ys) if isinstance(ys, (list, tuple)) else [ys]
     are_losses = all(isinstance(y, tf.Tensor) and y.shape.rank == 0 for y in values)
     sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
-    computed = list(map(without_zeros_of_loops, tf.gradients(ys, xs, *args, **kwargs), sources))
+    computed = tf.gradients(ys, xs, *args, **kwargs)
     if not is_collective() or not are_losses:
         return computed
     pairs = zip(computed, sources)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of tables for branches of conditions without a lookup.
+"""Gradients of tables through conditions and loops: of what has no lookup, there are no slices.
 
-TensorFlow makes zeros of the variable's shape for them, with as many rows as the table's capacity.
-Most of these rows do not exist, and optimizers would update the others.
+For a branch without one TensorFlow makes zeros of the variable's shape, with as many rows as the
+table's capacity, and it begins the sum of a loop of TensorFlow 1 with a zero slice of row 0. Most
+of these rows do not exist, and optimizers would update the others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tensorflow as tf
 from sok_compat.lookup.gradients.of_groups import dense_shape_of
 from sok_compat.lookup.gradients.recomputed import read_no_tables_to_recompute
 from sok_compat.runtime import integrations
-from sok_compat.runtime.graphs import is_function, outside
+from sok_compat.runtime.graphs import ancestors, is_function, outside
 from sok_compat.runtime.tf_versions import control_flow_ops, members
 from sok_compat.tables.resource_handles import table_of_rows
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def prepare_for_gradients() -> None:
-    """Every lookup calls it. It prepares for gradients: of recomputed layers and, in a function or
-    branch, of branches without a lookup."""
+    """Every lookup calls it. It prepares for gradients: of recomputed layers and, in a function,
+    branch or loop, of branches without a lookup and of loops."""
     if tf.executing_eagerly():
         return
     read_no_tables_to_recompute()
@@ -36,9 +37,10 @@ def prepare_for_gradients() -> None:
 
 
 def make_no_zeros_of_tables() -> None:
-    """Makes TensorFlow use empty slices instead, in branches differentiated from now on."""
+    """Makes TensorFlow use empty slices instead, in what is differentiated from now on."""
     integrations.apply("tf.cond, gradients", _with_empty_slices)
     integrations.apply("tf.cond of TensorFlow 1, gradients", _with_empty_slices_of_switches)
+    integrations.apply("tf.while_loop of TensorFlow 1, gradients", _beginning_with_no_slices)
 
 
 def _with_empty_slices(create_zeros: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,6 +74,24 @@ def _with_empty_slices_of_switches(zeros_like: Callable[..., Any]) -> Callable[.
             return _no_rows(table, handle)
 
     return zeros_but_of_tables
+
+
+def _beginning_with_no_slices(accumulate: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(accumulate)
+    def accumulate_but_zeros_of_tables(self, op, grad):
+        total = accumulate(self, op, grad)
+        if _table_of(op.inputs[0]) is None:
+            return total
+        first_inputs = functools.partial(ancestors, through=lambda each: [each.inputs[0].op])
+        with members.outside_loop(self):
+            for exits in (total.values, total.indices):
+                enter = next(each for each in first_inputs([exits.op]) if each.type == "Enter")
+                none, shape = enter.inputs[0][:0], [None, *enter.inputs[0].shape[1:]]
+                none = tf.compat.v1.placeholder_with_default(none, shape)  # of no known size
+                members.reroute_input(enter, 0, none)
+        return total
+
+    return accumulate_but_zeros_of_tables
 
 
 def _table_of(handle: tf.Tensor) -> Table | None:

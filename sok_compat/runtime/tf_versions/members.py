@@ -17,6 +17,18 @@ def control_flow_context(graph_or_op: tf.Graph | tf.Operation) -> Any:
     return graph_or_op._get_control_flow_context()
 
 
+@contextlib.contextmanager
+def outside_loop(loop: Any) -> Iterator[None]:
+    """Context that adds ops to what is around a loop of TensorFlow 1, the one being built."""
+    loop.Exit()
+    if loop.outer_context:
+        loop.outer_context.Enter()
+    yield
+    if loop.outer_context:
+        loop.outer_context.Exit()
+    loop.Enter()
+
+
 def reroute_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     """Replaces an input of an op that no session has run yet."""
     op._update_input(index, tensor)
