@@ -9,6 +9,7 @@ import shutil
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
+from nbconvert import MarkdownExporter
 
 from docs.generators.reference import REFERENCES, page, write_modules
 from docs.site.home import first_screen
@@ -50,14 +51,24 @@ def _records():
 def on_files(files, config):
     """Adds documents of other folders, notebooks, and the pages of the reference."""
     for name, document in documents().items():
-        files.append(File.generated(config, name, abs_src_path=str(ROOT / document)))
-    for notebook in sorted((ROOT / "examples" / "notebooks").glob("*.ipynb")):
-        files.append(
-            File.generated(config, f"examples/{notebook.name}", abs_src_path=str(notebook))
-        )
+        if document.endswith(".ipynb"):
+            for file in _of_notebook(config, name, ROOT / document):
+                files.append(file)
+        else:
+            files.append(File.generated(config, name, abs_src_path=str(ROOT / document)))
     for name, reference in REFERENCES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=page(reference)))
     return files
+
+
+def _of_notebook(config, name, notebook):
+    """The page of a notebook, and the pictures that its cells have drawn."""
+    folder = {"output_files_dir": notebook.stem, "unique_key": notebook.stem}
+    text, resources = MarkdownExporter().from_filename(notebook, resources=folder)
+    text = re.sub(r"^%.*\n", "", text, flags=re.MULTILINE)  # what only a notebook needs
+    yield File.generated(config, name, content=text)
+    for path, content in resources["outputs"].items():
+        yield File.generated(config, f"examples/{path}", content=content)
 
 
 def on_page_markdown(markdown, page, config, files):

@@ -30,6 +30,8 @@ def documents() -> dict[str, str]:
         found[f"benchmarks/history/{path.name}"] = f"benchmarks/history/{path.name}"
     for path in (ROOT / "examples").glob("*/README.md"):
         found[f"examples/{path.parent.name}.md"] = f"examples/{path.parent.name}/README.md"
+    for path in (ROOT / "examples" / "notebooks").glob("*.ipynb"):
+        found[f"examples/{path.stem}.md"] = f"examples/notebooks/{path.name}"
     return found
 
 
@@ -55,7 +57,7 @@ def linked(markdown: str, page: str, document: str = "") -> str:
     def without_link(match):
         target = posixpath.normpath(posixpath.join(posixpath.dirname(document), match[2]))
         is_page = target in pages or target in _PAGES or f"{target}/README.md" in pages
-        lost = not is_page and not target.startswith("docs/") and not target.endswith(".ipynb")
+        lost = not is_page and not target.startswith("docs/")
         return match[1] if lost and (ROOT / target).exists() else match[0]
 
     def in_text(text):

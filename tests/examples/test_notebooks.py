@@ -16,7 +16,7 @@ PRINTED = {
     "port_a_sok_script": r"step 400: loss 0\.0",
     "ranks_in_a_notebook": r"rank 1 of 2 has \d+ keys; loss 1\.60757",
     "tables_of_deeprec": r"99 users, 240 to 338",
-    "train_and_serve": r'{"predictions": \[1\.0, 0\.002, 0\.5\]}\s+False',
+    "train_and_serve": r"{'predictions': \[1\.0, 0\.002, 0\.5\]}",
 }
 
 
@@ -37,7 +37,10 @@ def test_all_notebooks_are_run():
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs(tmp_path, path):
-    code = "\n".join("".join(cell["source"]) for cell in cells(path, "code"))
+    pytest.importorskip("matplotlib")
+    lines = [line for cell in cells(path, "code") for line in [*cell["source"], "\n"]]
+    code = "".join(line for line in lines if not line.startswith("%"))  # of notebooks only
+    code = code.replace("from IPython.display import SVG", "SVG = open")
     printed = run_python(f"import os; os.chdir({str(tmp_path)!r})\n{code}", is_fresh=True)
     for text in (printed, shown(path)):
         assert re.search(PRINTED[path.stem], text), text
