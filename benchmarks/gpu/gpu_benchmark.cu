@@ -4,6 +4,7 @@
 // make cuda-bench builds and runs it. Prints Markdown.
 // usage: gpu_benchmark [log2 of the number of keys = 25] [repeats = 11] [dims = 8,32,64,128]
 #include <cstdlib>
+#include <memory>
 #include <sstream>
 #include <string>
 
@@ -25,7 +26,8 @@ void MeasureCopy(CudaQueue& queue, cudaStream_t stream, int repeats) {
 }
 
 void MeasureAll(int64_t num_keys, int repeats, const std::vector<int64_t>& dims) {
-  CudaQueue queue(0);
+  const auto state = std::make_shared<DeviceState<CudaQueue>>(0);
+  CudaQueue& queue = state->queue;
   const CudaDeviceScope scope(0);
   cudaDeviceProp properties;
   SOK_CUDA_TRY(cudaGetDeviceProperties(&properties, 0));
@@ -39,7 +41,7 @@ void MeasureAll(int64_t num_keys, int repeats, const std::vector<int64_t>& dims)
   PrintHeader();
   for (const int64_t dim : dims) {
     for (const int load_percent : {50, 75}) {
-      TableSetting setting(queue, stream, num_keys, dim, load_percent, repeats);
+      TableSetting setting(state, stream, num_keys, dim, load_percent, repeats);
       for (const int64_t batch : {int64_t{1} << 20, int64_t{4} << 20}) {
         setting.MeasureHeldKeys(batch, nullptr);
         setting.MeasureHeldKeys(batch, cumulated.as<double>());

@@ -4,12 +4,13 @@
 #define SOK_BENCHMARKS_GPU_TABLE_SETTING_CUH_
 
 #include <algorithm>
+#include <memory>
 
 #include "benchmarks/gpu/ceilings.cuh"
 #include "benchmarks/gpu/timing.cuh"
 #include "benchmarks/gpu/workload.cuh"
 #include "ops/cuda/cuda_queue.cuh"
-#include "ops/device/device_table.h"
+#include "ops/device/device_engine.h"
 #include "ops/device/kernels/apply_rule.h"
 #include "ops/device/kernels/merging.h"
 
@@ -53,34 +54,36 @@ struct Batches {
 /// A table of one dim, filled so that its index has one load. dim is a multiple of 4.
 class TableSetting {
  public:
-  TableSetting(CudaQueue& queue, cudaStream_t stream, int64_t num_keys, int64_t dim,
-               int load_percent, int repeats)
-      : queue_(queue),
+  TableSetting(const std::shared_ptr<DeviceState<CudaQueue>>& state, cudaStream_t stream,
+               int64_t num_keys, int64_t dim, int load_percent, int repeats)
+      : engine_(state),
+        call_(engine_.MakeCall(SerialExecutor(), stream)),
+        queue_(state->queue),
         stream_(stream),
         num_keys_(num_keys),
         dim_(dim),
         load_percent_(load_percent),
         repeats_(repeats),
-        scratch_(queue),
-        table_(queue, Options(4 * num_keys, dim)),
-        rows_(queue, 4 * num_keys, dim),
-        state_(queue, 4 * num_keys, 2 * dim),
+        scratch_(state->scratch),
+        table_(state, Options(4 * num_keys, dim)),
+        rows_(state, {4 * num_keys, dim}),
+        state_(state, {4 * num_keys, 2 * dim}),
         planes_{&rows_, {{&state_, 0.0f}}} {
     // Buckets for `load_percent`, although the table itself would not grow before its largest load.
-    table_.Reserve(stream, num_keys * kMaxLoadPercent / load_percent, planes_);
+    table_.Reserve(*call_, num_keys * kMaxLoadPercent / load_percent, planes_);
     const int64_t chunk = std::min<int64_t>(num_keys, 1 << 20);
-    const Array<int64_t> keys(queue, chunk);
-    const Array<int64_t> row_ids(queue, chunk);
+    const Array<int64_t> keys(queue_, chunk);
+    const Array<int64_t> row_ids(queue_, chunk);
     for (int64_t begin = 0; begin < num_keys; begin += chunk) {
       {
-        const QueueCall<CudaQueue> call(queue, stream);
-        queue.ForEach(chunk, ConsecutiveKeys{begin, keys.data()});
+        const QueueCall<CudaQueue> call(queue_, stream);
+        queue_.ForEach(chunk, ConsecutiveKeys{begin, keys.data()});
       }
-      table_.FindOrInsert(stream, chunk, keys.data(), true, nullptr, planes_, row_ids.data());
+      table_.FindOrInsert(*call_, chunk, keys.data(), true, nullptr, planes_, row_ids.data());
     }
-    const QueueCall<CudaQueue> call(queue, stream);  // not zeros: they may run faster
-    queue.ForEach(num_keys * dim, FillFloats{rows_.data().As<float>()});
-    queue.ForEach(num_keys * 2 * dim, FillFloats{state_.data().As<float>()});
+    const QueueCall<CudaQueue> call(queue_, stream);  // not zeros: they may run faster
+    queue_.ForEach(num_keys * dim, FillFloats{rows_.data().As<float>()});
+    queue_.ForEach(num_keys * 2 * dim, FillFloats{state_.data().As<float>()});
   }
 
   /// `cumulated` as for ZipfKeys, or nullptr for uniform keys without repeats.
@@ -123,7 +126,7 @@ class TableSetting {
       queue_.FillBytes(state_.data().From(first_row).data, 0, batch * dim_ * 8);
     });
     const Timing time = Time(stream_, kRuns, [&](int run) {
-      table_.FindOrInsert(stream_, batch, keys.data() + run * batch, true, nullptr, planes_,
+      table_.FindOrInsert(*call_, batch, keys.data() + run * batch, true, nullptr, planes_,
                           row_ids.data());
     });
     Print("find or insert, all new, first values and slots written", setting, time,
@@ -184,7 +187,7 @@ class TableSetting {
         }).median_ms;
     const auto time_find = [&](const Array<int64_t>& keys) {
       return Time(stream_, repeats_, [&](int run) {
-        table_.Find(stream_, batch, batches.Of(keys, run), row_ids.data());
+        table_.Find(*call_, batch, batches.Of(keys, run), row_ids.data());
       });
     };
     Print("find row ids, hits", setting, time_find(batches.keys), ceiling);
@@ -192,7 +195,7 @@ class TableSetting {
     if (!HasRoomFor(3 * batch)) return;
     const auto time_insert = [&](bool distinct) {
       return Time(stream_, repeats_, [&](int run) {
-        table_.FindOrInsert(stream_, batch, batches.Of(batches.keys, run), distinct, nullptr,
+        table_.FindOrInsert(*call_, batch, batches.Of(batches.keys, run), distinct, nullptr,
                             planes_, row_ids.data());
       });
     };
@@ -210,8 +213,7 @@ class TableSetting {
                                    rows_.data().As<const float>(), row_ids.data(), out.data()});
     });
     const Timing time = Time(stream_, repeats_, [&](int run) {
-      table_.FindAndGatherRows(stream_, setting.batch, batches.Of(batches.keys, run), rows_,
-                               row_ids.data(), out.data());
+      table_.GatherRows(*call_, setting.batch, batches.Of(batches.keys, run), rows_, out.data());
     });
     Print("find and gather rows, hits", setting, time, ceiling.median_ms);
   }
@@ -234,7 +236,7 @@ class TableSetting {
     planes.states[0] = state_.data();
     planes.states[1] = state_.data().FromColumn(dim_);
     const Array<int64_t> row_ids(queue_, Batches::kSets * setting.batch);
-    table_.Find(stream_, Batches::kSets * setting.batch, batches.keys.data(), row_ids.data());
+    table_.Find(*call_, Batches::kSets * setting.batch, batches.keys.data(), row_ids.data());
     {
       const QueueCall<CudaQueue> call(queue_, stream_);
       queue_.ForEach(setting.batch * dim_, FillFloats{gradients.data()});
@@ -280,17 +282,19 @@ class TableSetting {
     Print("merge gradients by key", setting, time, ceiling.median_ms * read_share);
   }
 
+  DeviceEngine<CudaQueue> engine_;
+  const std::unique_ptr<Call> call_;
   CudaQueue& queue_;
   cudaStream_t stream_;
   const int64_t num_keys_;
   const int64_t dim_;
   const int load_percent_;
   const int repeats_;
-  Scratch<CudaQueue> scratch_;
+  Scratch<CudaQueue>& scratch_;
   DeviceTable<CudaQueue> table_;
-  GrowingRows<CudaQueue> rows_;
-  GrowingRows<CudaQueue> state_;
-  const DevicePlanes<CudaQueue> planes_;
+  DevicePlane<CudaQueue> rows_;
+  DevicePlane<CudaQueue> state_;
+  const Planes planes_;
 };
 
 }  // namespace sok::benchmark

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <variant>
 #include <vector>
 
 #include "ops/base/error.h"
@@ -32,12 +33,6 @@ void ForParts(Executor& executor, int64_t count, int64_t per_nanosecond, const B
   executor.ParallelFor(num_units, 1, [&](int64_t begin, int64_t end) {
     body(begin * per_nanosecond, std::min(end * per_nanosecond, count));
   });
-}
-
-template <typename Key>
-int64_t Distinct(int64_t num_keys, const Key* keys, int64_t* distinct_keys, int32_t* inverse) {
-  CheckBatchSize(num_keys, kMaxBatchKeys);
-  return NumberByFirstAppearance(num_keys, keys, distinct_keys, inverse);
 }
 
 /// The address of each distinct key's row.
@@ -129,17 +124,14 @@ class EngineOfHost : public Engine {
              [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, value); });
   }
 
-  int64_t DistinctKeys(Call&, int64_t num_keys, const int64_t* keys, int64_t* distinct_keys,
+  int64_t DistinctKeys(Call&, int64_t num_keys, KeysOfAnyType keys, int64_t* distinct_keys,
                        int32_t* inverse) override {
-    return Distinct(num_keys, keys, distinct_keys, inverse);
-  }
-  int64_t DistinctKeys(Call&, int64_t num_keys, const uint32_t* keys, int64_t* distinct_keys,
-                       int32_t* inverse) override {
-    return Distinct(num_keys, keys, distinct_keys, inverse);
-  }
-  int64_t DistinctKeys(Call&, int64_t num_keys, const int32_t* keys, int64_t* distinct_keys,
-                       int32_t* inverse) override {
-    return Distinct(num_keys, keys, distinct_keys, inverse);
+    CheckBatchSize(num_keys, kMaxBatchKeys);
+    return std::visit(
+        [&](const auto* typed) {
+          return NumberByFirstAppearance(num_keys, typed, distinct_keys, inverse);
+        },
+        keys);
   }
 
   void GatherRows(Call& call, int64_t num_rows, const int64_t* row_ids, const RowsView& plane,

@@ -37,7 +37,9 @@ Engine& CudaEngine(int device) {
   static auto* engines = new std::map<int, DeviceEngine<CudaQueue>*>();
   const std::lock_guard<std::mutex> lock(mutex);
   DeviceEngine<CudaQueue>*& engine = (*engines)[device];
-  if (engine == nullptr) engine = new DeviceEngine<CudaQueue>(device);
+  if (engine == nullptr) {
+    engine = new DeviceEngine<CudaQueue>(std::make_shared<DeviceState<CudaQueue>>(device));
+  }
   return *engine;
 }
 

@@ -7,13 +7,14 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <variant>
 
 #include "ops/device/device_plane.h"
 #include "ops/device/device_state.h"
+#include "ops/device/device_table.h"
 #include "ops/device/kernels/merging.h"
 #include "ops/device/kernels/pooling.h"
 #include "ops/device/kernels/row_updates.h"
-#include "ops/device/table_on_queue.h"
 #include "ops/engine/engine.h"
 
 namespace sok {
@@ -36,13 +37,19 @@ struct FillFloat {
 template <typename Queue>
 class DeviceEngine : public Engine {
  public:
-  template <typename... QueueArguments>
-  explicit DeviceEngine(QueueArguments&&... arguments)
-      : state_(std::make_shared<DeviceState<Queue>>(std::forward<QueueArguments>(arguments)...)) {}
+  explicit DeviceEngine(std::shared_ptr<DeviceState<Queue>> state) : state_(std::move(state)) {}
 
   std::shared_ptr<Table> MakeTable(const TableOptions& options) override {
-    const std::lock_guard<std::mutex> lock(state_->mutex);
-    return std::make_shared<TableOnQueue<Queue>>(state_, options);
+    const auto destroy = [state = state_](Table* table) {
+      const std::lock_guard<std::mutex> lock(state->mutex);  // its memory goes back to the queue
+      delete table;
+    };
+    std::unique_ptr<Table> table;
+    {
+      const std::lock_guard<std::mutex> lock(state_->mutex);
+      table = std::make_unique<DeviceTable<Queue>>(state_, options);
+    }
+    return {table.release(), destroy};
   }
   std::shared_ptr<Plane> MakePlane(const PlaneOptions& options) override {
     CheckPlaneOptions(options);
@@ -66,17 +73,19 @@ class DeviceEngine : public Engine {
     Run(call, [&](Queue& queue, auto&) { queue.ForEach(count, FillFloat{to, value}); });
   }
 
-  int64_t DistinctKeys(Call& call, int64_t num_keys, const int64_t* keys, int64_t* distinct_keys,
+  int64_t DistinctKeys(Call& call, int64_t num_keys, KeysOfAnyType keys, int64_t* distinct_keys,
                        int32_t* inverse) override {
-    return Distinct(call, num_keys, keys, distinct_keys, inverse);
-  }
-  int64_t DistinctKeys(Call& call, int64_t num_keys, const uint32_t* keys, int64_t* distinct_keys,
-                       int32_t* inverse) override {
-    return Distinct(call, num_keys, keys, distinct_keys, inverse);
-  }
-  int64_t DistinctKeys(Call& call, int64_t num_keys, const int32_t* keys, int64_t* distinct_keys,
-                       int32_t* inverse) override {
-    return Distinct(call, num_keys, keys, distinct_keys, inverse);
+    if (num_keys == 0) return 0;
+    CheckBatchSize(num_keys, DeviceTable<Queue>::kMaxBatch);
+    int32_t num_distinct = 0;
+    Run(call, [&](Queue& queue, Scratch<Queue>& scratch) {
+      const int64_t* wide_keys = std::visit(
+          [&](const auto* typed) { return Widened(queue, scratch, num_keys, typed); }, keys);
+      const int32_t* count =
+          sok::DistinctKeys(queue, scratch, num_keys, wide_keys, distinct_keys, nullptr, inverse);
+      queue.CopyToHost(&num_distinct, count, sizeof(num_distinct));
+    });
+    return num_distinct;
   }
 
   void GatherRows(Call& call, int64_t num_rows, const int64_t* row_ids, const RowsView& plane,
@@ -140,21 +149,6 @@ class DeviceEngine : public Engine {
     WithElement(view, [&](auto* rows) {
       Run(call, [&](Queue& queue, Scratch<Queue>& scratch) { body(queue, scratch, rows); });
     });
-  }
-
-  template <typename Key>
-  int64_t Distinct(const Call& call, int64_t num_keys, const Key* keys, int64_t* distinct_keys,
-                   int32_t* inverse) {
-    if (num_keys == 0) return 0;
-    CheckBatchSize(num_keys, DeviceTable<Queue>::kMaxBatch);
-    int32_t num_distinct = 0;
-    Run(call, [&](Queue& queue, Scratch<Queue>& scratch) {
-      const int32_t* count =
-          sok::DistinctKeys(queue, scratch, num_keys, Widened(queue, scratch, num_keys, keys),
-                            distinct_keys, nullptr, inverse);
-      queue.CopyToHost(&num_distinct, count, sizeof(num_distinct));
-    });
-    return num_distinct;
   }
 
   static const int64_t* Widened(Queue&, Scratch<Queue>&, int64_t, const int64_t* keys) {

@@ -10,19 +10,22 @@
 #include <utility>
 
 #include "ops/device/device_state.h"
-#include "ops/device/device_table.h"
+#include "ops/device/memory/growing_rows.h"
 #include "ops/engine/plane_options.h"
 #include "ops/engine/table.h"
 
 namespace sok {
+
+/// Most rows of a plane.
+constexpr int64_t kMaxDeviceRows = INT32_MAX;
 
 template <typename Queue>
 class DevicePlane : public Plane {
  public:
   DevicePlane(std::shared_ptr<DeviceState<Queue>> state, const PlaneOptions& options)
       : state_(std::move(state)),
-        rows_(state_->queue, std::min(options.capacity, DeviceTable<Queue>::kMaxKeys),
-              options.width, options.element) {}
+        rows_(state_->queue, std::min(options.capacity, kMaxDeviceRows), options.width,
+              options.element) {}
 
   RowsView data() const override { return rows_.data(); }
   int64_t num_rows() const override {

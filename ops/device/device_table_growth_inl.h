@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the table grows: bounds of its counters on the host, and memory. Included by device_table.h.
+// How the table grows, with bounds of its counters on the host, and shrinks. Included by
+// device_table.h.
 #ifndef SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_
 #define SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_
 
@@ -29,7 +30,7 @@ int64_t DeviceTable<Queue>::MostRowsAfter(int64_t num_new) const {
 }
 
 template <typename Queue>
-bool DeviceTable<Queue>::HasRoom(int64_t num_new, const Planes& planes) const {
+bool DeviceTable<Queue>::HasRoom(int64_t num_new, const QueuePlanes& planes) const {
   return most_keys_ + num_new <= RoomInIndex() && most_keys_ + num_kept_ + num_new <= Limit() &&
          MostRowsAfter(num_new) <= planes.RoomForRows(Limit());
 }
@@ -37,7 +38,8 @@ bool DeviceTable<Queue>::HasRoom(int64_t num_new, const Planes& planes) const {
 /// Makes room for the new keys of a batch of `num_keys`, and returns the bound of their number.
 /// Comes after all other allocations of the call, as memory for later batches takes what is left.
 template <typename Queue>
-int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const Planes& planes) {
+int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys,
+                                     const QueuePlanes& planes) {
   TightenBounds();
   if (HasRoom(num_keys, planes)) return num_keys;
   const TableCounters held = ReadCounters();
@@ -61,10 +63,10 @@ int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const
 }
 
 template <typename Queue>
-void DeviceTable<Queue>::Reserve(Stream stream, int64_t num_keys, const Planes& planes) {
-  const QueueCall<Queue> call(queue_, stream);
+void DeviceTable<Queue>::Reserve(Call& call, int64_t num_keys, const Planes& planes) {
+  const Turn turn(*state_, call.stream());
   const int64_t most_keys = std::min(num_keys, Limit());
-  planes.Reserve(std::min(most_keys + num_kept_, Limit()));  // rows of erased keys are reused first
+  OnQueue(planes).Reserve(std::min(most_keys + num_kept_, Limit()));  // erased rows first
   if (!options_.use_hash_index) return ReserveBits(most_keys);
   if (most_keys > RoomInIndex()) GrowIndex(most_keys, most_keys);
 }
@@ -111,6 +113,73 @@ void DeviceTable<Queue>::ReserveRows(DeviceBuffer<Queue>* rows, int64_t num_in_u
   queue_.CopyOnDevice(memory.template as<void>(), rows->template as<void>(),
                       num_in_use * static_cast<int64_t>(sizeof(uint32_t)));
   *rows = std::move(memory);
+}
+
+template <typename Queue>
+int64_t DeviceTable<Queue>::Erase(Call& call, int64_t num_keys, const int64_t* keys) {
+  const Turn turn(*state_, call.stream());
+  return EraseInto({&free_rows_memory_, &TableCounters::num_free}, num_keys, keys);
+}
+
+template <typename Queue>
+int64_t DeviceTable<Queue>::Evict(Call& call, int64_t num_keys, const int64_t* keys) {
+  const Turn turn(*state_, call.stream());
+  const int64_t num_evicted =
+      EraseInto({&kept_rows_memory_, &TableCounters::num_kept}, num_keys, keys);
+  if (options_.use_hash_index) num_kept_ += num_evicted;
+  return num_evicted;
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::ReturnRows(Call& call, int64_t num_rows) {
+  const Turn turn(*state_, call.stream());
+  num_rows = std::min(num_rows, num_kept_);
+  if (num_rows == 0) return;
+  constexpr auto kRowBytes = static_cast<int64_t>(sizeof(uint32_t));
+  const int64_t num_free = ReadCounters().num_free;
+  const int64_t num_left = num_kept_ - num_rows;
+  ReserveRows(&free_rows_memory_, num_free, num_free + num_rows);
+  DeviceBuffer<Queue> left(queue_, num_left * kRowBytes);
+  queue_.CopyOnDevice(free_rows_memory_.template as<uint32_t>() + num_free,
+                      kept_rows_memory_.template as<void>(), num_rows * kRowBytes);
+  queue_.CopyOnDevice(left.template as<void>(),
+                      kept_rows_memory_.template as<uint32_t>() + num_rows, num_left * kRowBytes);
+  queue_.ForEach(1, CommitReturns{counters(), num_rows});
+  kept_rows_memory_ = std::move(left);
+  num_kept_ = num_left;
+}
+
+/// Without a hash index a key keeps its row for ever.
+template <typename Queue>
+int64_t DeviceTable<Queue>::EraseInto(const RowList& list, int64_t num_keys, const int64_t* keys) {
+  CheckBatchSize(num_keys, kMaxBatch);
+  if (num_keys == 0) return 0;
+  CheckKeys(num_keys, keys);
+  const TableCounters held = ReadCounters();
+  const bool are_listed = options_.use_hash_index;
+  const int64_t num_listed = held.*list.count;
+  if (are_listed) {
+    ReserveRows(list.memory, num_listed, std::min(num_listed + num_keys, held.num_rows));
+  }
+  int64_t* const count = &(counters()->*list.count);
+  const int64_t num_tiles = NumTiles(num_keys);
+  auto* distinct = scratch_.template Take<int64_t>(num_keys);
+  auto* inverse = scratch_.template Take<int32_t>(num_keys);
+  auto* slots = scratch_.template Take<int64_t>(num_keys);
+  auto* is_held = scratch_.template Take<uint32_t>(num_tiles);
+  auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
+  const Count num_distinct(
+      num_keys, DistinctKeys(queue_, scratch_, num_keys, keys, distinct, nullptr, inverse));
+  auto* rows = are_listed ? list.memory->template as<uint32_t>() : nullptr;
+  const Rank held_rank{is_held, tile_sums};
+  WithIndex([&](auto index) {
+    queue_.ForEachVote(num_distinct, FindSlots{index, distinct, slots, is_held});
+    queue_.ExclusiveSum(num_tiles, TileCount{is_held, num_distinct}, tile_sums);
+    queue_.ForEach(num_distinct, EraseFound{index, distinct, slots, held_rank, count, rows});
+  });
+  queue_.ForEach(1,
+                 CommitErasures{counters(), tile_sums + num_tiles, are_listed ? count : nullptr});
+  return held.num_keys - ReadCounters().num_keys;
 }
 
 }  // namespace sok

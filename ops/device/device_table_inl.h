@@ -8,22 +8,36 @@
 namespace sok {
 
 template <typename Queue>
-DeviceTable<Queue>::DeviceTable(Queue& queue, const TableOptions& options)
-    : queue_(queue),
+DeviceTable<Queue>::DeviceTable(std::shared_ptr<DeviceState<Queue>> state,
+                                const TableOptions& options)
+    : state_(std::move(state)),
+      queue_(state_->queue),
+      scratch_(state_->scratch),
       options_(options),
-      scratch_(queue),
-      index_memory_(queue),
-      free_rows_memory_(queue),
-      kept_rows_memory_(queue),
-      counters_memory_(queue, sizeof(TableCounters)),
-      late_counters_(queue) {
+      index_memory_(queue_),
+      free_rows_memory_(queue_),
+      kept_rows_memory_(queue_),
+      counters_memory_(queue_, sizeof(TableCounters)),
+      late_counters_(queue_) {
   CheckTableOptions(options);
   if (!options.use_hash_index && options.capacity > kMaxKeys) {
     Throw(ErrorCode::kInvalidArgument, "table '", options.name,
           "': without a hash index the capacity on one GPU must be below 2^31, got ",
           options.capacity);
   }
-  Clear(Stream{});
+  const QueueCall<Queue> call(queue_, typename Queue::Stream{});
+  Empty();
+}
+
+template <typename Queue>
+DevicePlanes<Queue> DeviceTable<Queue>::OnQueue(const Planes& planes) {
+  const auto rows = [](Plane* plane) { return static_cast<DevicePlane<Queue>*>(plane)->rows(); };
+  QueuePlanes on_queue;
+  if (planes.rows != nullptr) on_queue.rows = rows(planes.rows);
+  for (const auto& slot : planes.slots) {
+    on_queue.slots.push_back({rows(slot.plane), slot.initial_value});
+  }
+  return on_queue;
 }
 
 /// Without a hash index: throws if a key is not the table's, and returns one past the highest row.
@@ -56,30 +70,36 @@ TableCounters DeviceTable<Queue>::ReadCounters() {
 }
 
 template <typename Queue>
-TableCounters DeviceTable<Queue>::Counters(Stream stream) {
-  const QueueCall<Queue> call(queue_, stream);
-  return ReadCounters();
+TableSize DeviceTable<Queue>::Size(Call& call) {
+  const Turn turn(*state_, call.stream());
+  const TableCounters counters = ReadCounters();
+  return {counters.num_keys, counters.num_rows};
 }
 
 template <typename Queue>
-void DeviceTable<Queue>::Find(Stream stream, int64_t num_keys, const int64_t* keys,
-                              int64_t* row_ids) {
+int64_t DeviceTable<Queue>::index_bytes() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return index_memory_.size_bytes();
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
   CheckBatchSize(num_keys, kMaxBatch);
-  const QueueCall<Queue> call(queue_, stream);
+  const Turn turn(*state_, call.stream());
   CheckKeys(num_keys, keys);
   WithIndex([&](auto index) { queue_.ForEach(num_keys, FindRows{index, keys, row_ids}); });
 }
 
 template <typename Queue>
-void DeviceTable<Queue>::FindAndGatherRows(Stream stream, int64_t num_keys, const int64_t* keys,
-                                           const GrowingRows<Queue>& rows, int64_t* row_ids,
-                                           float* out) {
+void DeviceTable<Queue>::GatherRows(Call& call, int64_t num_keys, const int64_t* keys,
+                                    const Plane& rows, float* out) {
   CheckBatchSize(num_keys, kMaxBatch);
-  const QueueCall<Queue> call(queue_, stream);
+  const Turn turn(*state_, call.stream());
   CheckKeys(num_keys, keys);
+  auto* row_ids = scratch_.template Take<int64_t>(num_keys);
   const int64_t dim = options_.dim;
   WithIndex([&](auto index) {
-    const float* plane = rows.data().template As<float>();
+    const auto* plane = rows.data().As<const float>();
     WithPack(dim, {plane, out}, [&](auto pack) {
       using Pack = decltype(pack);
       queue_.ForEachLookThenMove(
@@ -91,12 +111,19 @@ void DeviceTable<Queue>::FindAndGatherRows(Stream stream, int64_t num_keys, cons
 }
 
 template <typename Queue>
-void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int64_t* keys,
-                                      bool are_distinct, const float* initial_rows,
+void DeviceTable<Queue>::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
+                                      bool keys_are_distinct, const float* initial_rows,
                                       const Planes& planes, int64_t* row_ids) {
   CheckBatchSize(num_keys, kMaxBatch);
   if (num_keys == 0) return;
-  const QueueCall<Queue> call(queue_, stream);
+  const Turn turn(*state_, call.stream());
+  Insert(num_keys, keys, keys_are_distinct, initial_rows, OnQueue(planes), row_ids);
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::Insert(int64_t num_keys, const int64_t* keys, bool are_distinct,
+                                const float* initial_rows, const QueuePlanes& planes,
+                                int64_t* row_ids) {
   const int64_t end_row = CheckKeys(num_keys, keys);
   typename Scratch<Queue>::Frame frame(scratch_);
   const NewKeys new_keys = FindNewKeys(num_keys, keys, are_distinct, row_ids);
@@ -114,7 +141,7 @@ void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int
 /// Makes room for the new keys, assigns their rows and counts them.
 template <typename Queue>
 void DeviceTable<Queue>::InsertHashed(int64_t num_keys, const NewKeys& new_keys,
-                                      const Planes& planes, int64_t* new_rows) {
+                                      const QueuePlanes& planes, int64_t* new_rows) {
   const int64_t most_new = MakeRoom(num_keys, new_keys.count, planes);
   queue_.ForEach(new_keys.count,
                  InsertNewKeys{index(), new_keys.keys, free_rows_memory_.template as<uint32_t>(),
@@ -132,7 +159,7 @@ void DeviceTable<Queue>::InsertHashed(int64_t num_keys, const NewKeys& new_keys,
 /// The same without a hash index; rows of the batch are below `end_row`.
 template <typename Queue>
 void DeviceTable<Queue>::InsertDirectly(int64_t end_row, const NewKeys& new_keys,
-                                        const Planes& planes, int64_t* new_rows) {
+                                        const QueuePlanes& planes, int64_t* new_rows) {
   const bool grows = end_row > planes.RoomForRows(Limit());
   planes.Reserve(end_row);
   ReserveBits(end_row);
@@ -172,7 +199,7 @@ typename DeviceTable<Queue>::NewKeys DeviceTable<Queue>::FindNewKeys(int64_t num
 
 template <typename Queue>
 void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows,
-                                      const float* initial_rows, const Planes& planes) {
+                                      const float* initial_rows, const QueuePlanes& planes) {
   const int64_t dim = options_.dim;
   float* plane = planes.rows != nullptr ? planes.rows->data().template As<float>() : nullptr;
   if (plane != nullptr && initial_rows != nullptr) {
@@ -197,85 +224,29 @@ void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* ne
 }
 
 template <typename Queue>
-int64_t DeviceTable<Queue>::Erase(Stream stream, int64_t num_keys, const int64_t* keys) {
-  return EraseInto({&free_rows_memory_, &TableCounters::num_free}, stream, num_keys, keys);
-}
-
-template <typename Queue>
-int64_t DeviceTable<Queue>::Evict(Stream stream, int64_t num_keys, const int64_t* keys) {
-  const int64_t num_evicted =
-      EraseInto({&kept_rows_memory_, &TableCounters::num_kept}, stream, num_keys, keys);
-  if (options_.use_hash_index) num_kept_ += num_evicted;
-  return num_evicted;
-}
-
-template <typename Queue>
-void DeviceTable<Queue>::ReturnRows(Stream stream, int64_t num_rows) {
-  num_rows = std::min(num_rows, num_kept_);
-  if (num_rows == 0) return;
-  const QueueCall<Queue> call(queue_, stream);
-  constexpr auto kRowBytes = static_cast<int64_t>(sizeof(uint32_t));
-  const int64_t num_free = ReadCounters().num_free;
-  const int64_t num_left = num_kept_ - num_rows;
-  ReserveRows(&free_rows_memory_, num_free, num_free + num_rows);
-  DeviceBuffer<Queue> left(queue_, num_left * kRowBytes);
-  queue_.CopyOnDevice(free_rows_memory_.template as<uint32_t>() + num_free,
-                      kept_rows_memory_.template as<void>(), num_rows * kRowBytes);
-  queue_.CopyOnDevice(left.template as<void>(),
-                      kept_rows_memory_.template as<uint32_t>() + num_rows, num_left * kRowBytes);
-  queue_.ForEach(1, CommitReturns{counters(), num_rows});
-  kept_rows_memory_ = std::move(left);
-  num_kept_ = num_left;
-}
-
-/// Without a hash index a key keeps its row for ever.
-template <typename Queue>
-int64_t DeviceTable<Queue>::EraseInto(const RowList& list, Stream stream, int64_t num_keys,
-                                      const int64_t* keys) {
-  CheckBatchSize(num_keys, kMaxBatch);
-  if (num_keys == 0) return 0;
-  const QueueCall<Queue> call(queue_, stream);
-  CheckKeys(num_keys, keys);
-  const TableCounters held = ReadCounters();
-  const bool are_listed = options_.use_hash_index;
-  const int64_t num_listed = held.*list.count;
-  if (are_listed) {
-    ReserveRows(list.memory, num_listed, std::min(num_listed + num_keys, held.num_rows));
+TableEntries DeviceTable<Queue>::Export(Call& call) {
+  int64_t* keys = nullptr;
+  int64_t* row_ids = nullptr;
+  int64_t room = -1;
+  // The call's memory is allocated between turns, so others may insert keys meanwhile.
+  for (;;) {
+    {
+      const Turn turn(*state_, call.stream());
+      const TableCounters held = ReadCounters();
+      if (held.num_keys <= room) {
+        return {CopyHeld(0, held.num_rows, keys, row_ids), keys, row_ids};
+      }
+      room = held.num_keys;
+    }
+    keys = call.Temporary<int64_t>(room);
+    row_ids = call.Temporary<int64_t>(room);
   }
-  int64_t* const count = &(counters()->*list.count);
-  typename Scratch<Queue>::Frame frame(scratch_);
-  const int64_t num_tiles = NumTiles(num_keys);
-  auto* distinct = scratch_.template Take<int64_t>(num_keys);
-  auto* inverse = scratch_.template Take<int32_t>(num_keys);
-  auto* slots = scratch_.template Take<int64_t>(num_keys);
-  auto* is_held = scratch_.template Take<uint32_t>(num_tiles);
-  auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
-  const Count num_distinct(
-      num_keys, DistinctKeys(queue_, scratch_, num_keys, keys, distinct, nullptr, inverse));
-  auto* rows = are_listed ? list.memory->template as<uint32_t>() : nullptr;
-  const Rank held_rank{is_held, tile_sums};
-  WithIndex([&](auto index) {
-    queue_.ForEachVote(num_distinct, FindSlots{index, distinct, slots, is_held});
-    queue_.ExclusiveSum(num_tiles, TileCount{is_held, num_distinct}, tile_sums);
-    queue_.ForEach(num_distinct, EraseFound{index, distinct, slots, held_rank, count, rows});
-  });
-  queue_.ForEach(1,
-                 CommitErasures{counters(), tile_sums + num_tiles, are_listed ? count : nullptr});
-  return held.num_keys - ReadCounters().num_keys;
 }
 
 template <typename Queue>
-int64_t DeviceTable<Queue>::Export(Stream stream, int64_t room, int64_t* keys, int64_t* row_ids) {
-  const QueueCall<Queue> call(queue_, stream);
-  const TableCounters held = ReadCounters();
-  if (held.num_keys <= room) CopyHeld(0, held.num_rows, keys, row_ids);
-  return held.num_keys;
-}
-
-template <typename Queue>
-int64_t DeviceTable<Queue>::ExportRows(Stream stream, int64_t first_row, int64_t num_rows,
+int64_t DeviceTable<Queue>::ExportRows(Call& call, int64_t first_row, int64_t num_rows,
                                        int64_t* keys, int64_t* row_ids) {
-  const QueueCall<Queue> call(queue_, stream);
+  const Turn turn(*state_, call.stream());
   const int64_t held = ReadCounters().num_rows - first_row;
   return held <= 0 ? 0 : CopyHeld(first_row, std::min(held, num_rows), keys, row_ids);
 }
@@ -284,7 +255,6 @@ int64_t DeviceTable<Queue>::ExportRows(Stream stream, int64_t first_row, int64_t
 template <typename Queue>
 int64_t DeviceTable<Queue>::CopyHeld(int64_t first_row, int64_t num_rows, int64_t* keys,
                                      int64_t* row_ids) {
-  typename Scratch<Queue>::Frame frame(scratch_);
   const int64_t num_tiles = NumTiles(num_rows);
   auto* keys_by_row = scratch_.template Take<int64_t>(num_rows);
   auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
@@ -308,8 +278,13 @@ int64_t DeviceTable<Queue>::CopyHeld(int64_t first_row, int64_t num_rows, int64_
 }
 
 template <typename Queue>
-void DeviceTable<Queue>::Clear(Stream stream) {
-  const QueueCall<Queue> call(queue_, stream);
+void DeviceTable<Queue>::Clear(Call& call) {
+  const Turn turn(*state_, call.stream());
+  Empty();
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::Empty() {
   // Starts with a new, small index, so that a cleared table costs as little as a new one.
   const int64_t num_buckets = options_.use_hash_index ? kMinBuckets : 0;
   index_memory_ =
@@ -321,6 +296,60 @@ void DeviceTable<Queue>::Clear(Stream stream) {
   most_keys_ = 0;
   most_rows_ = 0;
   num_kept_ = 0;
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::InsertAll(Call& call, const Planes& planes) {
+  if (options_.use_hash_index) return;
+  constexpr int64_t kSliceRows = 1 << 20;
+  const Turn turn(*state_, call.stream());
+  const DirectRows rows = direct_rows();
+  const int64_t slice = std::min(kSliceRows, rows.num_rows);
+  auto* keys = scratch_.template Take<int64_t>(slice);
+  auto* row_ids = scratch_.template Take<int64_t>(slice);
+  for (int64_t begin = 0; begin < rows.num_rows; begin += slice) {
+    const int64_t count = std::min(slice, rows.num_rows - begin);
+    queue_.ForEach(count, KeysOfRows{rows, begin, keys});
+    Insert(count, keys, /*are_distinct=*/true, nullptr, OnQueue(planes), row_ids);
+  }
+}
+
+template <typename Queue>
+int64_t DeviceTable<Queue>::FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) {
+  const Turn turn(*state_, call.stream());
+  auto* first = scratch_.template Take<uint32_t>(1);
+  queue_.FillBytes(first, 0xff, sizeof(uint32_t));
+  queue_.ForEach(count, FindFirstWithoutRow{row_ids, RowsInUse(), first});
+  uint32_t position = 0;
+  queue_.CopyToHost(&position, first, sizeof(position));
+  return position == UINT32_MAX ? count : int64_t{position};
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                                     int64_t num_gradients, const int64_t* row_ids,
+                                     const float* gradients) {
+  const Turn turn(*state_, call.stream());
+  std::visit(
+      [&](const auto& one_rule) {
+        sok::ApplyToRows(queue_, one_rule, planes, RowsInUse(), num_gradients, row_ids, gradients);
+      },
+      rule);
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
+                                          int64_t num_gradients, const int64_t* row_ids,
+                                          const float* gradients) {
+  const Turn turn(*state_, call.stream());
+  const Count in_use = RowsInUse();
+  auto* has_gradient = scratch_.template Take<unsigned char>(in_use.bound);
+  std::visit(
+      [&](const auto& one_rule) {
+        ApplyToAllRows(queue_, one_rule, planes, in_use, num_gradients, row_ids, gradients,
+                       has_gradient, options_.use_hash_index ? nullptr : direct_index().bits);
+      },
+      rule);
 }
 
 }  // namespace sok

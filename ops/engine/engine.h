@@ -6,12 +6,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <variant>
 
 #include "ops/engine/bags.h"
 #include "ops/engine/plane_options.h"
 #include "ops/engine/table.h"
 
 namespace sok {
+
+using KeysOfAnyType = std::variant<const int64_t*, const uint32_t*, const int32_t*>;
 
 /// Rows to pool. The row of distinct key d is plane[row_ids[d]], or absent_values[d] if row_ids[d]
 /// < 0, or plane[d] if row_ids == nullptr.
@@ -47,13 +50,9 @@ class Engine {
   /// Writes the distinct keys in the order of their first appearance, keys[i] ==
   /// distinct_keys[inverse[i]], and returns their number. Waits. At most kMaxBatchKeys keys.
   virtual int64_t DistinctKeys(Call& call, int64_t num_keys,
-                               const int64_t* keys,     // [num_keys]
+                               KeysOfAnyType keys,      // [num_keys]
                                int64_t* distinct_keys,  // capacity [num_keys], not `keys`
                                int32_t* inverse) = 0;   // [num_keys]
-  virtual int64_t DistinctKeys(Call& call, int64_t num_keys, const uint32_t* keys,
-                               int64_t* distinct_keys, int32_t* inverse) = 0;
-  virtual int64_t DistinctKeys(Call& call, int64_t num_keys, const int32_t* keys,
-                               int64_t* distinct_keys, int32_t* inverse) = 0;
 
   // Rows outside of planes are float32 [num_rows, plane.width].
 

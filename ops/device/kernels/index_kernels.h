@@ -197,6 +197,19 @@ struct KeysByRow {
   }
 };
 
+/// first = the smallest position of a row id outside [0, num_rows); initially ~0.
+struct FindFirstWithoutRow {
+  const int64_t* row_ids;
+  Count num_rows;
+  uint32_t* first;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    if (row_ids[i] >= 0 && row_ids[i] < num_rows.value()) return;
+    const auto position = static_cast<uint32_t>(i);
+    if (position < AtomicLoad(first)) AtomicMin(first, position);
+  }
+};
+
 }  // namespace sok
 
 #endif  // SOK_OPS_DEVICE_KERNELS_INDEX_KERNELS_H_

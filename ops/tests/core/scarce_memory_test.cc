@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include "ops/device/device_table.h"
+#include "ops/device/device_engine.h"
 #include "ops/tests/check.h"
 #include "ops/tests/host_queue/host_queue.h"
 
@@ -39,6 +39,7 @@ class ScarceQueue : public HostQueue {
       queue_.used_bytes_ -= std::max<int64_t>(size_bytes() - bytes, 0);
       memory_.Shrink(bytes);
     }
+    void Release() { Shrink(0); }
 
    private:
     ScarceQueue& queue_;
@@ -91,21 +92,26 @@ struct ScarceTable {
 
   Ids FindOrInsert(const Ids& keys) {
     Ids row_ids(keys.size());
-    table.FindOrInsert({}, static_cast<int64_t>(keys.size()), keys.data(), false, nullptr,
-                       {&rows, {{&slot, 0.5f}}}, row_ids.data());
+    table.FindOrInsert(*call, static_cast<int64_t>(keys.size()), keys.data(), false, nullptr,
+                       planes, row_ids.data());
     return row_ids;
   }
   Ids Find(const Ids& keys) {
     Ids row_ids(keys.size());
-    table.Find({}, static_cast<int64_t>(keys.size()), keys.data(), row_ids.data());
+    table.Find(*call, static_cast<int64_t>(keys.size()), keys.data(), row_ids.data());
     return row_ids;
   }
-  int64_t NumHeld() { return table.Counters({}).num_keys; }
+  int64_t NumHeld() { return table.Size(*call).num_keys; }
 
-  ScarceQueue queue;
-  DeviceTable<ScarceQueue> table{queue, Options()};
-  GrowingRows<ScarceQueue> rows{queue, kCapacity, kDim};
-  GrowingRows<ScarceQueue> slot{queue, kCapacity, kDim};
+  using State = DeviceState<ScarceQueue>;
+  std::shared_ptr<State> state = std::make_shared<State>();
+  ScarceQueue& queue = state->queue;
+  DeviceEngine<ScarceQueue> engine{state};
+  std::unique_ptr<Call> call = engine.MakeCall(SerialExecutor(), nullptr);
+  DeviceTable<ScarceQueue> table{state, Options()};
+  DevicePlane<ScarceQueue> rows{state, {kCapacity, kDim}};
+  DevicePlane<ScarceQueue> slot{state, {kCapacity, kDim}};
+  const Planes planes{&rows, {{&slot, 0.5f}}};
 };
 
 Ids Range(int64_t begin, int64_t end) {
@@ -125,7 +131,7 @@ bool Fits(int64_t limit_bytes, int64_t batch, int64_t* scratch_bytes) {
     CHECK_EQ(scarce.NumHeld(), 0);
     return false;
   }
-  *scratch_bytes = scarce.table.scratch_bytes();
+  *scratch_bytes = scarce.state->scratch.size_bytes();
   return true;
 }
 
@@ -176,12 +182,12 @@ SOK_TEST(KnownKeysNeedNoMemory) {
 
 SOK_TEST(RowsOfErasedKeysNeedNoMemory) {
   ScarceTable scarce;
-  scarce.table.Reserve({}, 1000, {&scarce.rows, {{&scarce.slot, 0.5f}}});
+  scarce.table.Reserve(*scarce.call, 1000, scarce.planes);
   const Ids keys = Range(0, 1000);
   const Ids others = Range(1000, 2000);
   scarce.FindOrInsert(keys);
   for (int time = 0; time < 3; ++time) {
-    CHECK_EQ(scarce.table.Erase({}, 1000, (time % 2 == 0 ? keys : others).data()), 1000);
+    CHECK_EQ(scarce.table.Erase(*scarce.call, 1000, (time % 2 == 0 ? keys : others).data()), 1000);
     scarce.FindOrInsert(time % 2 == 0 ? others : keys);
   }
   CHECK_EQ(scarce.rows.num_rows(), 1000);
@@ -214,13 +220,13 @@ SOK_TEST(ARefusedRequestChangesNothing) {
 }
 
 SOK_TEST(WhatIsReadLateIsAllocatedWithTheTable) {
-  ScarceQueue queue;
+  const auto state = std::make_shared<DeviceState<ScarceQueue>>();
   int64_t num_requests = 0;
   for (bool is_refused = true; is_refused; ++num_requests) {
-    queue.requests_left = num_requests;
+    state->queue.requests_left = num_requests;
     is_refused = false;
     try {
-      const DeviceTable<ScarceQueue> table(queue, ScarceTable::Options());
+      const DeviceTable<ScarceQueue> table(state, ScarceTable::Options());
     } catch (const Error& error) {
       CHECK_TRUE(error.code() == ErrorCode::kOutOfMemory);
       is_refused = true;

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/device/device_table.h"
+#include "ops/device/device_engine.h"
 #include "ops/tests/check.h"
 
 #ifdef __CUDACC__
@@ -19,20 +19,19 @@
 
 namespace sok::testing {
 
+struct QueueForTests {
 #ifdef __CUDACC__
-using TestQueue = CudaQueue;
-
-struct QueueForTests {
-  CudaQueue queue{0};
-};
+  using Queue = CudaQueue;
+  std::shared_ptr<DeviceState<Queue>> state = std::make_shared<DeviceState<Queue>>(0);
 #else
-using TestQueue = HostQueue;
-
-struct QueueForTests {
+  using Queue = HostQueue;
   UnrulyExecutor executor{4};
-  HostQueue queue{executor};
-};
+  std::shared_ptr<DeviceState<Queue>> state = std::make_shared<DeviceState<Queue>>(executor);
 #endif
+  Queue& queue = state->queue;
+};
+
+using TestQueue = QueueForTests::Queue;
 
 using Ids = std::vector<int64_t>;
 
@@ -85,35 +84,36 @@ inline TableOptions Options(int64_t capacity, int64_t dim = 3) {
 class DeviceTableWithRows : private QueueForTests {
  public:
   explicit DeviceTableWithRows(const TableOptions& options)
-      : table(queue, options), rows_(queue, options.capacity, options.dim) {}
+      : table(state, options), rows_(state, {options.capacity, options.dim}) {}
 
   Ids Find(const Ids& keys) {
     const DeviceArray<int64_t> device_keys(queue, keys);
     const DeviceArray<int64_t> row_ids(queue, Size(keys));
-    table.Find({}, Size(keys), device_keys.data(), row_ids.data());
+    table.Find(call(), Size(keys), device_keys.data(), row_ids.data());
     return row_ids.ToHost();
   }
 
   Ids FindOrInsert(const Ids& keys, bool are_distinct = false) {
     const DeviceArray<int64_t> device_keys(queue, keys);
     const DeviceArray<int64_t> row_ids(queue, Size(keys));
-    table.FindOrInsert({}, Size(keys), device_keys.data(), are_distinct, nullptr, {&rows_, {}},
+    table.FindOrInsert(call(), Size(keys), device_keys.data(), are_distinct, nullptr, {&rows_, {}},
                        row_ids.data());
     return row_ids.ToHost();
   }
 
   int64_t Erase(const Ids& keys) {
-    return table.Erase({}, Size(keys), DeviceArray<int64_t>(queue, keys).data());
+    return table.Erase(call(), Size(keys), DeviceArray<int64_t>(queue, keys).data());
   }
+
+  Call& call() { return *call_; }
 
   /// Slots of the index. Does not read the counters, which would change what the table knows.
   int64_t NumSlots() const { return table.index().num_buckets * DeviceBucket::kSlots; }
 
   /// Keys counted as having passed a full bucket.
   int64_t NumPassed() {
-    const QueueCall<TestQueue> call(queue, {});
     std::vector<DeviceBucket> buckets(static_cast<size_t>(table.index().num_buckets));
-    queue.CopyToHost(buckets.data(), table.index().buckets, table.index_bytes());
+    call().CopyToHost(buckets.data(), table.index().buckets, table.index().num_buckets);
     int64_t sum = 0;
     for (const DeviceBucket& bucket : buckets) sum += bucket.num_passed;
     return sum;
@@ -122,7 +122,9 @@ class DeviceTableWithRows : private QueueForTests {
   DeviceTable<TestQueue> table;
 
  private:
-  GrowingRows<TestQueue> rows_;
+  DevicePlane<TestQueue> rows_;
+  DeviceEngine<TestQueue> engine_{state};
+  std::unique_ptr<Call> call_ = engine_.MakeCall(SerialExecutor(), nullptr);
 };
 
 }  // namespace sok::testing

@@ -7,7 +7,8 @@
 namespace sok {
 
 std::unique_ptr<Engine> MakeHostQueueEngine(Executor& executor) {
-  return std::make_unique<DeviceEngine<HostQueue>>(executor);
+  return std::make_unique<DeviceEngine<HostQueue>>(
+      std::make_shared<DeviceState<HostQueue>>(executor));
 }
 
 Engine& HostQueueEngine() {

@@ -108,25 +108,21 @@ class DistinctKeys {
       int32_t* inverse = Data<int32_t>(group.Output("inverse", i, keys.shape()));
       tf::Tensor room;
       ThrowIfError(ctx->allocate_temp(tf::DT_INT64, keys.shape(), &room));
-      const int64_t num_distinct = MakeDistinct(call, keys, Data<int64_t>(room), inverse);
+      const int64_t num_distinct = call.engine().DistinctKeys(
+          call, keys.NumElements(), KeysIn(keys), Data<int64_t>(room), inverse);
       group.SetOutput("distinct_keys", i, room.Slice(0, num_distinct));
     });
   }
 
  private:
-  static int64_t MakeDistinct(OpCall& call, const tf::Tensor& keys, int64_t* distinct_keys,
-                              int32_t* inverse) {
-    const auto distinct = [&](auto* typed_keys) {
-      return call.engine().DistinctKeys(call, keys.NumElements(), typed_keys, distinct_keys,
-                                        inverse);
-    };
+  static KeysOfAnyType KeysIn(const tf::Tensor& keys) {
     switch (keys.dtype()) {
       case tf::DT_UINT32:
-        return distinct(static_cast<const uint32_t*>(keys.data()));
+        return static_cast<const uint32_t*>(keys.data());
       case tf::DT_INT32:
-        return distinct(static_cast<const int32_t*>(keys.data()));
+        return static_cast<const int32_t*>(keys.data());
       default:
-        return distinct(static_cast<const int64_t*>(keys.data()));
+        return static_cast<const int64_t*>(keys.data());
     }
   }
 };
