@@ -2,6 +2,7 @@
 """Checks that imports and includes stay within the picture of docs/understand/architecture.md."""
 
 import ast
+import graphlib
 import re
 import sys
 from pathlib import Path
@@ -40,7 +41,8 @@ CXX = {
     "ops/base": (),
     "ops/tests": None,  # all of them
 }
-# Rooms within rooms, lowest first: one may use those of lower rows. ".": the folder's own files.
+# Rooms and modules within rooms, lowest first: each may use those of lower rows. "." stands for the
+# folder's other files.
 WITHIN = {
     "ops/base": ((".",), ("threads", "memory")),
     "ops/cpu": (("rows",), ("index",), (".",)),
@@ -57,12 +59,65 @@ WITHIN = {
         ("prefetch", "checkpoint/layout", "checkpoint/dump"),
         ("checkpoint/save", "checkpoint/restore"),
     ),
+    "sok_compat/runtime": (
+        (
+            "_build_info",
+            "processors",
+            "seeds",
+            "settings",
+            "version",
+            "error_texts",
+            "checked",
+            "known_words",
+        ),
+        ("built_libraries", "graphs", "tf_versions"),
+        ("devices", "integrations", "op_arguments", "op_library"),
+        ("strategies",),
+    ),
+    "sok_compat/ranks": (
+        ("launched", "collectives", "shared_gradients", "shared_memory", "wire_dtype"),
+        ("connection", "sentences_first"),
+        ("exchange", "job"),
+        ("horovod", "mpi"),
+        ("current_job",),
+        ("global_norm",),
+        ("identity",),
+        ("allgather_strings", "same_on_all_ranks"),
+    ),
+    "sok_compat/training": (
+        ("clipping", "plane_updates", "slot_creation", "update_lock"),
+        ("keras_3_tables", "stock_rules", "stock_slots"),
+        ("fused_adam", "keras_optimizers", "rows_in_use", "stock_updates"),
+        ("row_wise_adagrad", "update_scope"),
+        ("rows_of_gradients",),
+    ),
+    "sok_compat/serving": (
+        ("arrays_of_tables", "stock_graph", "stock_updates"),
+        ("saved_model", "stock_functions"),
+    ),
+    "sok_compat/sparse_operation_kit": (
+        ("core", "operations", "refused_ops", "utils", "variables"),
+        ("communication", "embeddings", "saver", "tf"),
+        ("distributed_variable", "optimizer", "optimizers", "raw_ops"),
+        ("dynamic_variable", "kit_lib"),
+        ("dump_load", "lookup"),
+        ("experiment",),
+    ),
+    "sok_compat/distributed_embeddings": (
+        ("python/ops", "version"),
+        ("planning",),
+        ("ids_of_owners", "input_parts", "integer_lookup", "owned_inputs", "training_helpers"),
+        ("global_weights", "python/layers/embedding", "saved_tables"),
+        ("distributed_embedding",),
+        ("explanation",),
+        ("python/layers/dist_model_parallel",),
+    ),
     "sok_compat/checkpoint": (
         ("files",),
         ("streams", "tool"),
         ("parts",),
         ("loading", "objects", "sessions"),
-        ("saver",),
+        ("saver", "__main__"),
     ),
     "sok_compat/lookup": (("gradients", "prefetching"), (".",)),
     "sok_compat/deeprec": (
@@ -106,7 +161,7 @@ def python_problems(path, text):
         for module in _imported(node, path):
             used = _python_room(module.split("."))
             is_allowed = used in (None, room) or used.rpartition("/")[2] in _allowed(PYTHON, room)
-            if not (is_allowed and _may_use_within(path.parent, _file_of(module))):
+            if not (is_allowed and _may_use_within(path, _file_of(module))):
                 yield f"{path}:{node.lineno}: {path.parent} may not import {module}"
         for package, rooms in KNOW_RANKS.items():
             if _names(package, node) and not path.with_suffix("").as_posix().startswith(rooms):
@@ -132,7 +187,7 @@ def cxx_problems(path, text):
         if not included:
             continue
         header = included[1]
-        if not _may_include(room, header) or not _may_use_within(path.parent, Path(header)):
+        if not _may_include(room, header) or not _may_use_within(path, Path(header)):
             yield f"{path}:{number}: {path.parent} may not include {header}"
         elif header.startswith("ops/exchange/") and not path.as_posix().startswith(KNOW_EXCHANGE):
             yield f"{path}:{number}: an op of one process may not include {header}"
@@ -149,26 +204,47 @@ def _may_include(room, header):
     return used == room or allowed is None or used.rpartition("/")[2] in allowed
 
 
-def _may_use_within(folder, used):
-    """Whether a file in `folder` may use the file `used`, as far as both are of one room."""
-    own, other = _row_of(folder), _row_of(used.parent)
+def circle(imports):
+    """A message on one circle of files that import each other, if there is one.
+
+    Args:
+      imports: {path: the paths that it imports, also for types only}.
+    """
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as error:
+        yield f"a circle of imports: {' <- '.join(map(str, error.args[1]))}"
+
+
+def imports_of(path, text):
+    """The paths of the files of the package that one of them imports."""
+    used = {module for node in ast.walk(ast.parse(text)) for module in _imported(node, path)}
+    return {_file_of(module) for module in used if module.startswith("sok_compat.")} - {path}
+
+
+def _may_use_within(path, used):
+    """Whether the file `path` may use the file `used`, as far as both are of one room."""
+    own, other = _row_of(path), _row_of(used)
     if own is None or other is None or own[0] != other[0]:
         return True
     return own == other or other[1] < own[1]
 
 
-def _row_of(folder):
-    """(room of WITHIN, number of the row, room within it); None where the folder is in none."""
+def _row_of(path):
+    """(room of WITHIN, number of the row, room within it); None where the file is in none."""
     for room, rows in WITHIN.items():
-        if not folder.is_relative_to(room):
+        if not path.is_relative_to(room):
             continue
-        name = folder.relative_to(room).as_posix()
+        name = path.relative_to(room).with_suffix("").as_posix()
         for number, row in enumerate(rows):
             for inner in row:
                 if name == inner or name.startswith(f"{inner}/"):
                     return room, number, inner
-        if name != ".":
-            raise SystemExit(f".ci/layers.py does not know {folder}: say in WITHIN what it may use")
+        own = [number for number, row in enumerate(rows) if "." in row]
+        if own and "/" not in name:
+            return room, own[0], "."
+        if path.stem != "__init__":
+            raise SystemExit(f".ci/layers.py does not know {path}: say in WITHIN what it may use")
     return None
 
 
@@ -207,20 +283,25 @@ def _imported(node, path):
         return []
     package = path.parts[: len(path.parts) - node.level] if node.level else ()
     base = ".".join((*package, *([node.module] if node.module else [])))
-    if base != "sok_compat":
-        return [base]
-    # What the root has: a room, or a name that it takes from the face.
     names = [f"{base}.{alias.name}" for alias in node.names]
-    return [name if _python_room(name.split(".")) in PYTHON else base for name in names]
+    return [name if _is_module(name) else base for name in names]
+
+
+def _is_module(name):
+    path = Path(*name.split("."))
+    return path.is_dir() or any(path.with_suffix(suffix).exists() for suffix in (".py", ".pyi"))
 
 
 def main():
     """Exits with status 1, after a message for each, where something is out of the picture."""
-    found = []
+    found, imports = [], {}
     for path in sorted(Path("sok_compat").rglob("*.py")):
         if path.name != "_build_info.py":
             text = path.read_text(encoding="utf-8")
             found += [*python_problems(path, text), *face_words(path, text)]
+            if path.parts[1] != "tables":
+                imports[path] = imports_of(path, text)
+    found += circle(imports)
     for suffix in ("cc", "h", "cu", "cuh"):
         for path in sorted(Path("ops").rglob(f"*.{suffix}")):
             text = path.read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from distributed_embeddings.python.layers.embedding import Embedding
 
 from benchmarks.pictures import measured
 from benchmarks.synthetic_models import MODELS
-from sok_compat.distributed_embeddings.planning.explanation import placed_parts
+from sok_compat.distributed_embeddings.explanation import placed_parts
 
 MODEL, NUM_RANKS = "tiny", 4
 _PLANS = {  # {title: arguments of DistEmbeddingStrategy}

@@ -14,7 +14,11 @@ from sok_compat.distributed_embeddings.global_weights import GlobalWeights
 from sok_compat.distributed_embeddings.input_parts import InputParts
 from sok_compat.distributed_embeddings.owned_inputs import OwnedInputs, check_batches_of_ranks
 from sok_compat.distributed_embeddings.planning.assignment import AUTO, checked_strategy
-from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables, TableLayer
+from sok_compat.distributed_embeddings.planning.placed_tables import (
+    PlacedLayer,
+    PlacedTables,
+    TableLayer,
+)
 from sok_compat.distributed_embeddings.planning.strategy import (
     BY_COLUMNS,
     REPLICATED,
@@ -153,18 +157,15 @@ class DistributedEmbedding(keras.layers.Layer):
             self.row_layers = [TableLayer(*each) for each in zip(cut, self._tables.by_rows)]
             self.guest_layers = self._guests()
         owned = not self.dp_input and self._ranks.size > 1
-        self._inputs_of_tables = (OwnedInputs if owned else InputParts)(
-            self.strategy,
-            self._tables,
-            self._ranks,
-            self.name,
-            self.local_embedding_layers,
-            self.dp_layers,
+        placed = PlacedLayer(
+            *(self.name, self.strategy, self._tables, self._ranks),
+            *([*self.local_embedding_layers], [*self.dp_layers]),
         )
-        self._global_weights = GlobalWeights(self, self._tables, self._ranks)
+        self._inputs_of_tables = (OwnedInputs if owned else InputParts)(placed)
+        self._global_weights = GlobalWeights(placed)
         for layer in self.dp_layers:
             layer.build(None) if isinstance(layer, Embedding) else None
-        self.saved_tables = SavedTables(self, self._tables, self._ranks)
+        self.saved_tables = SavedTables(placed)
         self.saved_tables.note_slots_of_variables()
         self.built = True
 

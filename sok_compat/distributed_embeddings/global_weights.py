@@ -17,9 +17,7 @@ from sok_compat.ranks.allgather_strings import allgather_strings
 from sok_compat.tables.rows.row_writes import write_rows
 
 if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.distributed_embedding import DistributedEmbedding
-    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables
-    from sok_compat.ranks.identity import Ranks
+    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
     from sok_compat.runtime.tf_versions import keras
     from sok_compat.tables import Table
 
@@ -35,18 +33,9 @@ class GlobalWeights:
     In graph mode this happens in the default session, with ops that are made once.
     """
 
-    def __init__(self, layer: DistributedEmbedding, tables: PlacedTables, ranks: Ranks) -> None:
-        """Makes no ops.
-
-        Args:
-          layer: the DistributedEmbedding, with its layers; no reference is kept.
-          tables: its PlacedTables.
-          ranks: the Ranks.
-        """
-        self._name, self._strategy, self._tables, self._ranks = (
-            layer.name, layer.strategy, tables, ranks,
-        )  # fmt: skip
-        self._dp_layers, self._local_layers = [*layer.dp_layers], [*layer.local_embedding_layers]
+    def __init__(self, placed: PlacedLayer) -> None:
+        """Makes no ops."""
+        self._name, self._strategy, self._tables, self._ranks, self._layers, self._copies = placed
         in_graph = not tf1.executing_eagerly_outside_functions()
         self._graph = tf1.get_default_graph() if in_graph else None
         self._ops: dict[tuple, tuple] = {}  # {purpose: (placeholders, fetch)}
@@ -56,7 +45,7 @@ class GlobalWeights:
         wants = all_ranks or self._ranks.rank == 0
         tables: list[Any] = [None] * len(self._strategy.global_configs)
         for number, table in enumerate(self._strategy.table_groups[REPLICATED]):
-            tables[table] = self._read(table, [(None, self._dp_layers[number], 0)], wants)
+            tables[table] = self._read(table, [(None, self._copies[number], 0)], wants)
         for table, parts in self._parts_by_columns().items():
             tables[table] = self._read(table, parts, wants)
         for number, table in enumerate(self._strategy.table_groups[BY_ROWS]):
@@ -87,7 +76,7 @@ class GlobalWeights:
             for joined, fused in enumerate(plan.fused):
                 for one, offset in zip(fused.slices, fused.row_offsets):
                     table = self._tables.by_columns[rank][joined]
-                    layer = self._local_layers[joined] if table is None else None
+                    layer = self._layers[joined] if table is None else None
                     part = one.first_column, (table, layer, offset)
                     of_table = self._strategy.table_groups[BY_COLUMNS][one.table]
                     parts.setdefault(of_table, []).append(part)
@@ -137,14 +126,14 @@ class GlobalWeights:
     def _write_own(self, arrays: list[np.ndarray], chunk: int) -> None:
         strategy, rank = self._strategy, self._ranks.rank
         for number, table in enumerate(strategy.table_groups[REPLICATED]):
-            self._write_variable(table, self._dp_layers[number], arrays[table], 0, chunk)
+            self._write_variable(table, self._copies[number], arrays[table], 0, chunk)
         for joined, fused in enumerate(strategy.plans[rank].fused):
             own = self._tables.by_columns[rank][joined]
             for one, offset in zip(fused.slices, fused.row_offsets):
                 table = strategy.table_groups[BY_COLUMNS][one.table]
                 rows = arrays[table][:, one.first_column : one.first_column + one.num_columns]
                 if own is None:
-                    layer = self._local_layers[joined]
+                    layer = self._layers[joined]
                     self._write_variable(table, layer, rows, offset, chunk)
                 else:
                     self._write_table(table, own, rows, offset, chunk)

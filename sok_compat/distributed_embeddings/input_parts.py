@@ -19,39 +19,18 @@ from sok_compat.lookup.group import begin_group, lookup_group
 from sok_compat.lookup.table_lookup import Lookup
 
 if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables
+    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
     from sok_compat.distributed_embeddings.planning.samples import Samples
-    from sok_compat.distributed_embeddings.planning.strategy import DistEmbeddingStrategy
     from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
-    from sok_compat.ranks.identity import Ranks
-    from sok_compat.runtime.tf_versions import keras
     from sok_compat.tables import Table
 
 
 class InputParts:
     """Looks up the inputs by one group of lookups, however many tables there are."""
 
-    def __init__(
-        self,
-        strategy: DistEmbeddingStrategy,
-        tables: PlacedTables,
-        ranks: Ranks,
-        name: str,
-        layers: Sequence[keras.layers.Layer],
-        copies: Sequence[keras.layers.Layer],
-    ) -> None:
-        """Looks nothing up yet.
-
-        Args:
-          strategy: the DistEmbeddingStrategy.
-          tables: the PlacedTables.
-          ranks: the Ranks.
-          name: name of the layer, for messages.
-          layers: layers of this rank's joined tables; those on variables are called.
-          copies: layers of the tables that are whole on every rank.
-        """
-        self._strategy, self._tables, self._ranks = strategy, tables, ranks
-        self._name, self._layers, self._copies = name, layers, copies
+    def __init__(self, placed: PlacedLayer) -> None:
+        """Looks nothing up yet."""
+        self._name, self._strategy, self._tables, self._ranks, self._layers, self._copies = placed
 
     def outputs(self, inputs: Sequence[Ids]) -> dict[int, tf.Tensor]:
         """Returns {input: output} of all inputs.

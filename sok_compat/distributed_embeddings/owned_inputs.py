@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -23,8 +23,7 @@ from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.allgather_strings import allgather_strings
 
 if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables
-    from sok_compat.distributed_embeddings.planning.strategy import DistEmbeddingStrategy
+    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
     from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
     from sok_compat.ranks.identity import Ranks
     from sok_compat.tables import Table
@@ -58,27 +57,13 @@ class OwnedInputs:
     Each rank gets the rows of its part of the batch.
     """
 
-    def __init__(
-        self,
-        strategy: DistEmbeddingStrategy,
-        tables: PlacedTables,
-        ranks: Ranks,
-        name: str,
-        layers: Sequence[Any] = (),
-        copies: Sequence[Any] = (),
-    ) -> None:
+    def __init__(self, placed: PlacedLayer) -> None:
         """Looks nothing up yet.
 
         Args:
-          strategy: the DistEmbeddingStrategy, with tables cut by columns only.
-          tables: the PlacedTables.
-          ranks: the Ranks.
-          name: name of the layer, the same on all ranks.
-          layers: ignored; none is called.
-          copies: ignored.
+          placed: with tables cut by columns only.
         """
-        del layers, copies
-        self._strategy, self._tables, self._ranks, self._name = strategy, tables, ranks, name
+        self._name, self._strategy, self._tables, self._ranks, *_ = placed
 
     @tf.autograph.experimental.do_not_convert
     def outputs(self, inputs: Sequence[Ids]) -> dict[int, tf.Tensor]:

@@ -12,15 +12,12 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.parts.saved_parts import PartsSaveable
 from sok_compat.checkpoint.parts.whole_variable import NotedSlots, WholeVariable
-from sok_compat.distributed_embeddings.planning.placed_tables import TableLayer
+from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer, TableLayer
 from sok_compat.distributed_embeddings.planning.strategy import REPLICATED
 from sok_compat.runtime.tf_versions import Trackable
 from sok_compat.tables.stored.storage import Storage
 
 if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.distributed_embedding import DistributedEmbedding
-    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables
-    from sok_compat.ranks.identity import Ranks
     from sok_compat.runtime.tf_versions import keras
 
 
@@ -31,17 +28,9 @@ class SavedTables(Trackable):
     `tables/<number>/slots/...` for the optimizers' slots.
     """
 
-    def __init__(self, layer: DistributedEmbedding, tables: PlacedTables, ranks: Ranks) -> None:
-        """Makes no ops.
-
-        Args:
-          layer: the DistributedEmbedding, with its layers; no reference is kept.
-          tables: its PlacedTables.
-          ranks: the Ranks.
-        """
-        self._strategy, self._placed, self._ranks = layer.strategy, tables, ranks
-        self._dp_layers, self._local_layers = [*layer.dp_layers], [*layer.local_embedding_layers]
-        self._name = layer.name
+    def __init__(self, placed: PlacedLayer) -> None:
+        """Makes no ops."""
+        self._of_layer = placed
         self._noted: set[int] = set()  # numbers of the layers whose variables are marked
 
     def note_slots_of_variables(self) -> None:
@@ -50,7 +39,7 @@ class SavedTables(Trackable):
         In a graph it also marks all tables, so that savers by name find this object.
         """
         in_graph = not tf.compat.v1.executing_eagerly_outside_functions()
-        for number, layer in enumerate((*self._dp_layers, *self._local_layers)):
+        for number, layer in enumerate((*self._of_layer.copies, *self._of_layer.layers)):
             if number in self._noted or not layer.weights:
                 continue
             self._noted.add(number)
@@ -60,37 +49,37 @@ class SavedTables(Trackable):
                 variable.noted_slots = held
             if in_graph:
                 held.owner = self
-        tables: list[Any] = [table for of_rank in self._placed.by_columns for table in of_rank]
-        for table in (*tables, *self._placed.by_rows) if in_graph else ():
+        placed = self._of_layer.tables
+        tables: list[Any] = [table for of_rank in placed.by_columns for table in of_rank]
+        for table in (*tables, *placed.by_rows) if in_graph else ():
             if table is not None:
                 table.storage.owner = self
 
     def saveable(self) -> PartsSaveable:
         """Returns the PartsSaveable for a tf.train.Saver."""
-        return PartsSaveable(self._all(), f"{self._name}/tables")
+        return PartsSaveable(self._all(), f"{self._of_layer.name}/tables")
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[[str], PartsSaveable]]:
         return {"tables": lambda name: PartsSaveable(self._all(), name)}
 
     def _all(self) -> list[Any]:
         """The tables of all ranks, in the same order on every rank."""
-        strategy = self._strategy
+        _, strategy, tables, _, layers, copies = self._of_layer
         found: list[Any] = [
-            self._whole(self._dp_layers[number], self._placed.part_of_copy(table))
+            self._whole(copies[number], tables.part_of_copy(table))
             for number, table in enumerate(strategy.table_groups[REPLICATED])
         ]
         for rank, plan in enumerate(strategy.plans):
             for number, fused in enumerate(plan.fused):
-                table = self._placed.by_columns[rank][number]
+                table = tables.by_columns[rank][number]
                 if table is None:  # there is one rank
-                    layer = self._local_layers[number]
-                    table = self._whole(layer, self._placed.parts_of(fused))
+                    table = self._whole(layers[number], tables.parts_of(fused))
                 found.append(table)
-        return [*found, *self._placed.by_rows]
+        return [*found, *tables.by_rows]
 
     def _whole(self, layer: keras.layers.Layer, parts: tuple) -> WholeVariable:
         if not layer.weights:
             raise ValueError(
                 f"{layer.name!r} has no weights before a call: there is nothing to save"
             )
-        return WholeVariable(layer.weights[0], Storage(parts=parts), self._ranks)
+        return WholeVariable(layer.weights[0], Storage(parts=parts), self._of_layer.ranks)

@@ -12,12 +12,8 @@ import functools
 import tensorflow as tf
 
 from sok_compat.ranks.collectives import named_reduction
-from sok_compat.ranks.horovod.communicator import (
-    Collectives,
-    active_horovod,
-    is_imported,
-    start_horovod,
-)
+from sok_compat.ranks.connection import Connection
+from sok_compat.ranks.horovod.communicator import active_horovod, is_imported, start_horovod
 from sok_compat.ranks.horovod.job import HorovodJob
 from sok_compat.ranks.job import Job, NoJob
 from sok_compat.ranks.launched import mpi_size
@@ -84,7 +80,7 @@ def is_started() -> bool:
     return _is_started
 
 
-def connection_of(job: Job) -> Collectives | MpiConnection:
+def connection_of(job: Job) -> Connection:
     """What connects the ranks of a job below exchanges; all ranks call it."""
     is_mpi_started = job.uses_mpi() and mpi_library.is_usable()
     if is_mpi_started and mpi_library.numbers_alike(job.rank(), job.size()):

@@ -12,8 +12,9 @@ import os
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from sok_compat.ranks.connection import Connection
 from sok_compat.ranks.shared_memory import SharedMemory
 from sok_compat.runtime.error_texts import MOST_CHARACTERS, first_line
 from sok_compat.runtime.op_library import c_library
@@ -26,10 +27,6 @@ from sok_compat.runtime.settings import (
     check_same_on_all_ranks,
     settings_in_words,
 )
-
-if TYPE_CHECKING:
-    from sok_compat.ranks.horovod.communicator import Collectives
-    from sok_compat.ranks.mpi.connection import MpiConnection
 
 _logger = logging.getLogger(__name__)
 
@@ -70,7 +67,7 @@ class ExchangeThread:
       seed: random and the same on all ranks; None until they have connected.
     """
 
-    def __init__(self, connection: Collectives | MpiConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         """Starts the thread.
 
         Args:

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.ranks.connection import Connection
 from sok_compat.runtime.tf_versions import SessionRunHook, keras
-
-if TYPE_CHECKING:
-    from sok_compat.ranks.horovod.communicator import Collectives
-    from sok_compat.ranks.mpi.connection import MpiConnection
 
 # Options of Horovod's functions that change nothing without it, or nothing but speed.
 _WITHOUT_EFFECT = (
@@ -182,7 +179,7 @@ class Job(abc.ABC):
         """Whether exchanges may go through MPI, which something else has started."""
         return False
 
-    def connection(self) -> Collectives | MpiConnection:
+    def connection(self) -> Connection:
         """What connects the ranks below exchanges; all ranks call it."""
         raise NotImplementedError("one process has no connection to others")
 

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from sok_compat.distributed_embeddings.planning.explanation import (
+from sok_compat.distributed_embeddings.explanation import (
     explain,
     loads_of_ranks,
     placed_parts,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
@@ -183,6 +183,22 @@ class PlacedTables:
             return tf.concat(parts, 0)
 
         return FirstValue("preset", initializer=rows)
+
+
+class PlacedLayer(NamedTuple):
+    """What reads, writes and saves a DistributedEmbedding; no reference to the layer itself.
+
+    name: the layer's, the same on all ranks.
+    layers: those of this rank's joined tables; those on variables are called.
+    copies: those of the tables that are whole on every rank.
+    """
+
+    name: str
+    strategy: DistEmbeddingStrategy
+    tables: PlacedTables
+    ranks: Ranks
+    layers: list[keras.layers.Layer]
+    copies: list[keras.layers.Layer]
 
 
 def _title(table: int) -> str:

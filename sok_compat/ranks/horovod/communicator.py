@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.ranks.connection import Connection
 from sok_compat.ranks.horovod.attendance import Attendance
 from sok_compat.ranks.launched import launched_size
 from sok_compat.runtime.op_library import ops
@@ -114,17 +115,11 @@ def exchange_device(horovod: Any) -> str:
     return "GPU:0"
 
 
-class Collectives:
+class Collectives(Connection):
     """Horovod's collectives on bytes, in their own graph and session.
 
     One thread calls them, in the same order on all ranks, whatever the training graphs do.
-
-    Attributes:
-      rank, size: Horovod's.
-      name: of what carries messages, for logs.
-      who_is_absent: what messages add to "another rank" where it is not known which.
-      is_on_host: whether bytes are exchanged from host memory.
-      attendance, survivors: an Attendance before exchanges start, and after a rank was lost.
+    Where nothing else carries messages, exchanges make rounds.
     """
 
     name = "Horovod"
@@ -168,20 +163,14 @@ class Collectives:
         )
 
     def gather(self, line: str) -> list[str]:
-        """The lines of all ranks, by rank. Waits for them."""
+        """See the base class."""
         data = np.tile(np.frombuffer(f"{line}\n".encode(), np.uint8), self.size)
         joined, _ = self.alltoall(data, np.full([self.size], len(line) + 1))
         return joined.tobytes().decode().splitlines()
 
-    def prepare(self, heartbeat_seconds: float) -> None:
-        """Does nothing: exchanges make rounds where nothing else carries their messages."""
-
     def run(self) -> None:
         """Runs all-to-alls with the data of this rank's lookups, until the exchanges end."""
         self._session.run(self._rounds)
-
-    def abandon(self) -> None:
-        """Does nothing: Horovod's shutdown does not wait for lost ranks."""
 
     def _exchange_part(self, go_on):
         with tf.device("CPU:0"):

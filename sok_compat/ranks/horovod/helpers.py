@@ -52,7 +52,7 @@ def leave_tables_out(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
 
 
 def adapt_helpers(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
-    """Makes Horovod's helpers leave out variables with rows of each rank; see integrations.py.
+    """Makes Horovod's helpers leave out variables with rows of each rank; see integrations.
 
     Args:
       horovod: horovod.tensorflow.

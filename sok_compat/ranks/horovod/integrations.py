@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The integrations with Horovod; importing this adds them to runtime/integrations.py."""
+"""The integrations with Horovod; importing this adds them to the list in runtime/integrations."""
 
 import sys
 
 from sok_compat.runtime import integrations
-from sok_compat.runtime.integration import Integration
+from sok_compat.runtime.integrations.integration import Integration
 
 _COMMON = ("ignore_name_scope", "process_set_id", "name")
 _REDUCTION = ("reduce_op", "prescale_factor", "postscale_factor", *_COMMON)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranks of MPI below exchanges, in the place of horovod.communicator.Collectives."""
+"""The connection of MPI's ranks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import socket
 import time
 
+from sok_compat.ranks.connection import Connection
 from sok_compat.ranks.launched import mpi_rank, mpi_size
 from sok_compat.ranks.mpi.library import (
     POLL_SECONDS,
@@ -36,21 +37,15 @@ class _Library(ctypes.Structure):
     )
 
 
-class MpiConnection:
-    """Messages of MPI between the ranks of a job, on communicators of their own.
+class MpiConnection(Connection):
+    """The Connection of MPI: messages between the ranks, on communicators of their own.
 
     Attributes:
-      rank, size: MPI's.
-      name: of what carries messages, for logs.
-      who_is_absent: what messages add to "another rank" where it is not known which.
-      is_on_host: whether bytes are exchanged from host memory.
       attendance: whose lines have come.
       survivors: who gives signs of life.
     """
 
     name = "MPI"
-    who_is_absent = ""
-    is_on_host = True
 
     def __init__(self, op_library: ctypes.CDLL) -> None:
         """MPI is not started yet.
@@ -90,7 +85,7 @@ class MpiConnection:
         return communicator
 
     def gather(self, line: str) -> list[str]:
-        """The lines of all ranks, by rank. Waits for them."""
+        """See the base class."""
         mine = f"{line}\n".encode()
         sent = [self._lines.Isend([mine, self._mpi.BYTE], rank) for rank in range(self.size)]
         buffers = [bytearray(_LONGEST_LINE) for _ in range(self.size)]
@@ -108,11 +103,7 @@ class MpiConnection:
         return [found[rank] for rank in range(self.size)]
 
     def prepare(self, heartbeat_seconds: float) -> None:
-        """Makes MPI carry messages once exchanges start.
-
-        Raises:
-          RuntimeError: it cannot.
-        """
+        """See the base class."""
         of_mpi = ctypes.CDLL(self._mpi.__file__)
         functions = [getattr(of_mpi, f"MPI_{name}") for name in _FUNCTIONS]
         sizeof, addressof = self._mpi._sizeof, self._mpi._addressof
@@ -136,9 +127,6 @@ class MpiConnection:
         )
         if error.value:
             raise RuntimeError(error.value.decode(errors="replace"))
-
-    def run(self) -> None:
-        """Does nothing: a thread of the op library moves messages."""
 
     def abandon(self) -> None:
         """After a rank was lost: MPI's end would wait for it."""

@@ -92,14 +92,6 @@ class MpiJob(Job):
             return tf.IndexedSlices(values, indices, tensor.dense_shape)
         return self._reduced(tf.convert_to_tensor(tensor), op, name or "allreduce")
 
-    @tf.autograph.experimental.do_not_convert
-    def reduced(self, grads_and_vars: Iterable[tuple[Any, tf.Variable]], op: str) -> list[Any]:
-        """Pairs as those of compute_gradients, with gradients reduced by allreduce."""
-        return [
-            (gradient if gradient is None else self.allreduce(gradient, op=op), variable)
-            for gradient, variable in grads_and_vars
-        ]
-
     @_without_gradient
     def allgather(self, tensor: Any, name: str | None = None, **options: Any) -> tf.Tensor:
         """See the base class; the ranks' numbers of rows may differ."""

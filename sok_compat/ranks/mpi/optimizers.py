@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.ranks.job import Job
 from sok_compat.runtime.tf_versions import Optimizer, keras
 
-if TYPE_CHECKING:
-    from sok_compat.ranks.mpi.job import MpiJob
 
-
-def optimizer_of_ranks(job: MpiJob, optimizer: Any, op: str) -> Any:
+def optimizer_of_ranks(job: Job, optimizer: Any, op: str) -> Any:
     """An optimizer with the same options, whose minimize reduces gradients over ranks.
 
     apply_gradients does not, as with Horovod.
@@ -40,16 +38,26 @@ def optimizer_of_ranks(job: MpiJob, optimizer: Any, op: str) -> Any:
 
     @tf.autograph.experimental.do_not_convert
     def compute_gradients(self, *args, **kwargs):
-        return job.reduced(getattr(kind, name)(self, *args, **kwargs), op)
+        return _reduced(job, getattr(kind, name)(self, *args, **kwargs), op)
 
     reducing: Any = type(kind.__name__, (kind,), {name: compute_gradients})
     return reducing.from_config(optimizer.get_config())
 
 
+@tf.autograph.experimental.do_not_convert
+def _reduced(
+    job: Job, grads_and_vars: Iterable[tuple[Any, tf.Variable]], op: str
+) -> list[tuple[Any, tf.Variable]]:
+    return [
+        (gradient if gradient is None else job.allreduce(gradient, op=op), variable)
+        for gradient, variable in grads_and_vars
+    ]
+
+
 class _OptimizerOfRanks(Optimizer):
     """A tf.compat.v1.train.Optimizer that computes gradients of all ranks."""
 
-    def __init__(self, job: MpiJob, optimizer: Optimizer, op: str) -> None:
+    def __init__(self, job: Job, optimizer: Optimizer, op: str) -> None:
         super().__init__(use_locking=False, name=f"Distributed{type(optimizer).__name__}")
         self._job = job
         self._optimizer = optimizer
@@ -57,7 +65,8 @@ class _OptimizerOfRanks(Optimizer):
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, tf.Variable]]:
         """See the base class."""
-        return self._job.reduced(self._optimizer.compute_gradients(*args, **kwargs), self._op)
+        pairs = self._optimizer.compute_gradients(*args, **kwargs)
+        return _reduced(self._job, pairs, self._op)
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> tf.Operation:
         """See the base class."""
@@ -79,9 +88,7 @@ class _OptimizerOfRanks(Optimizer):
 class BroadcastCallback(keras.callbacks.Callback):
     """Gives all ranks one rank's variables when the first batch ends, but for tables and slots."""
 
-    def __init__(
-        self, job: MpiJob, root_rank: int, local_variables: Collection[tf.Variable]
-    ) -> None:
+    def __init__(self, job: Job, root_rank: int, local_variables: Collection[tf.Variable]) -> None:
         """
         Args:
           job: the ranks.

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
-if TYPE_CHECKING:
-    from sok_compat.ranks.mpi.job import MpiJob
+from sok_compat.ranks.job import Job
 
 
 class TapeOfRanks:
     """A tf.GradientTape whose gradients are means, or sums, over ranks."""
 
-    def __init__(self, job: MpiJob, gradtape: tf.GradientTape, op: str) -> None:
+    def __init__(self, job: Job, gradtape: tf.GradientTape, op: str) -> None:
         """
         Args:
           job: the ranks.

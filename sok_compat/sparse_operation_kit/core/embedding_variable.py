@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,9 +15,6 @@ from sok_compat.tables.placement import Placement
 from sok_compat.tables.table import Table
 from sok_compat.tables.table_arguments import MAX_TABLE_BYTES
 from sok_compat.tables.words import Words
-
-if TYPE_CHECKING:
-    from sok_compat.sparse_operation_kit.core.embedding_layer_handle import EmbeddingLayerHandle
 
 # {id of emb_handle: EmbeddingVariable}
 _by_handle: weakref.WeakValueDictionary[int, EmbeddingVariable] = weakref.WeakValueDictionary()
@@ -86,7 +83,7 @@ class EmbeddingVariable(Table):
         self.m_initializer = initializer
         self.m_local_replica_id = local_replica_id
         self.m_trainable = trainable
-        self.m_embedding_layer: EmbeddingLayerHandle | None = None
+        self.m_embedding_layer: Any = None  # an EmbeddingLayerHandle
         self._is_of_replica = distribute.has_strategy()
         super().__init__(
             capacity,
@@ -180,7 +177,7 @@ class EmbeddingVariable(Table):
         return str(self.first_value) if self.initial_rows is None else self.initial_rows
 
     @property
-    def embedding_layer(self) -> EmbeddingLayerHandle:
+    def embedding_layer(self) -> Any:
         """The handle that `set_embedding_layer` was given.
 
         Raises:
@@ -192,7 +189,7 @@ class EmbeddingVariable(Table):
             )
         return self.m_embedding_layer
 
-    def set_embedding_layer(self, embedding_layer: EmbeddingLayerHandle) -> None:
+    def set_embedding_layer(self, embedding_layer: Any) -> None:
         """Sets the handle of the layer that reads this table, once.
 
         Raises:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sok_compat.runtime.integration import Integration, found_at
-from sok_compat.runtime.object_integrations import CHANGES_OF_OBJECTS
-from sok_compat.runtime.tensorflow_integrations import ON_TENSORFLOW
+from sok_compat.runtime.integrations.integration import Integration, found_at
+from sok_compat.runtime.integrations.of_objects import CHANGES_OF_OBJECTS
+from sok_compat.runtime.integrations.of_tensorflow import ON_TENSORFLOW
 
 INTEGRATIONS = {integration.name: integration for integration in ON_TENSORFLOW}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes to objects that scripts make, and to the interpreter, listed in integrations.py."""
+"""The changes to objects that scripts make, and to the interpreter, in the list of integrations."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The integrations with TensorFlow and Keras, listed in integrations.py."""
+"""The integrations with TensorFlow and Keras, in the list of integrations."""
 
 import tensorflow as tf
 
-from sok_compat.runtime.integration import Integration
+from sok_compat.runtime.integrations.integration import Integration
 from sok_compat.runtime.tf_versions import (
     DefaultStrategyExtended,
     MonitoredSessionOfAnyKind,
