@@ -14,7 +14,7 @@ PYTHON = {
     "sok_compat": ("sparse_operation_kit",),  # the root's own __init__.py
     "sok_compat/doctor": (*_BELOW_TABLES, "engine"),
     "sok_compat/demo": ("sparse_operation_kit",),
-    "sok_compat/summaries": ("tables", *_BELOW_TABLES),
+    "sok_compat/summaries": ("checkpoint", "tables", *_BELOW_TABLES),
     "sok_compat/run": ("tables", *_BELOW_TABLES),  # Horovod's names, for scripts without it
     "sok_compat/sparse_operation_kit": _BELOW_FACES,
     "sok_compat/deeprec": _BELOW_FACES,

@@ -1,22 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorBoard summaries of tables."""
+"""Figures of tables, ranks and checkpoints: as a dict, and as summaries for TensorBoard."""
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.ranks.identity import communication_stats
-from sok_compat.runtime.op_library import ops
+from sok_compat.checkpoint.streams.progress import restored, saved
+from sok_compat.ranks.identity import communication_stats, current_ranks
+from sok_compat.runtime.op_library import TAKE_FIGURES, c_library, ops
 from sok_compat.tables.table import Table
 
 _FIGURES = (
     "keys", "megabytes", "new_keys_per_step", "evicted_keys_per_step", "keys_without_row",
     "share_of_keys_with_row",
 )  # fmt: skip
+_STATISTICS = ("keys", "rows", "evicted", "waiting", "capacity", "bytes")  # as the op library
+
+
+def stats() -> dict[str, Any]:
+    """Returns what this process's tables hold, and what has been exchanged, saved and restored.
+
+    It asks the op library, not a session, so a thread of its own may call it while others train.
+    It waits while a table is saved or restored.
+
+    Returns:
+      A dict of dicts, whose numbers are those of this rank since it started:
+      'tables': {name of a table: {'keys': held now, 'rows': that have memory, 'evicted': keys since
+      the table was made, 'waiting': keys that a filter counts, without a row, 'capacity': in keys,
+      'bytes': of rows, slots and the index}}; a second table of a name, as of another session, is
+      'name (2)'.
+      'ranks': {'rank', 'size', and the counters of `communication_stats`}.
+      'saves', 'restores': {'count', 'seconds', 'bytes'}, of tables.
+    """
+    tables: dict[str, dict[str, int]] = {}
+
+    def take(name, figures):
+        same = sum(known.partition(" (")[0] == name.decode() for known in tables)
+        name = f"{name.decode()} ({same + 1})" if same else name.decode()
+        tables[name] = dict(zip(_STATISTICS, figures[: len(_STATISTICS)]))
+
+    c_library.sok_table_statistics(TAKE_FIGURES(take))
+    return {
+        "tables": tables,
+        "ranks": {
+            **dataclasses.asdict(current_ranks()),
+            **dataclasses.asdict(communication_stats()),
+        },
+        "saves": dataclasses.asdict(saved),
+        "restores": dataclasses.asdict(restored),
+    }
 
 
 def summarize_tables(
@@ -77,21 +115,16 @@ class _Rate:
 
 
 class _FiguresOf:
-    """Computes _FIGURES of a table, which it does not keep alive."""
+    """Computes _FIGURES of a table from what the op library knows of it."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = weakref.ref(table)
+    def __init__(self) -> None:
         self._new, self._evicted = _Rate(), _Rate()
 
     def __call__(self, statistics: np.ndarray, step: np.ndarray) -> np.ndarray:
-        keys, rows, evicted, waiting = map(int, statistics)
-        table = self._table()
-        width = 0
-        if table is not None:
-            width = table.dim + sum(slot.width for slot in table.living_slots())
+        keys, _, evicted, waiting, _, num_bytes = map(int, statistics)
         figures = (
             keys,
-            rows * width * 4 / 1e6,
+            num_bytes / 1e6,
             self._new(int(step), keys + evicted),
             self._evicted(int(step), evicted),
             waiting,
@@ -116,9 +149,9 @@ _eager_sent = _Sent()
 
 def _figures_of(table: Table, in_graph: bool) -> _FiguresOf:
     if in_graph:
-        return _FiguresOf(table)
+        return _FiguresOf()
     if id(table) not in _eager_figures:
-        _eager_figures[id(table)] = _FiguresOf(table)
+        _eager_figures[id(table)] = _FiguresOf()
         weakref.finalize(table, _eager_figures.pop, id(table))
     return _eager_figures[id(table)]
 

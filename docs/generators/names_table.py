@@ -247,6 +247,7 @@ SECTIONS = {
         Entry("sok.clip_by_global_norm", "new",
               "clips by the norm over all ranks: [clipping](optimizers.md#clipping)"),
         Entry("sok.communication_stats", "new", "[counts of a rank](distributed.md#counting)"),
+        Entry("sok.stats", "new", "[figures of all tables](quick_start.md#watch-tables)"),
         Entry("sok.prefetch_lookups", "new",
               "the next batch while a step runs: [prefetch](distributed.md#prefetch)"),
         Entry("sok.export_saved_model", "new", "writes a SavedModel: [serving](serving.md)"),

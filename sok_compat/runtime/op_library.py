@@ -56,6 +56,8 @@ c_library.sok_exchange_strings.argtypes = [
     *(ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int, ctypes.c_int),
     *(TAKE_STRING, ctypes.c_char_p, ctypes.c_int64),
 ]
+TAKE_FIGURES = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64))
+c_library.sok_table_statistics.argtypes = [TAKE_FIGURES]
 
 
 def note_lookup(name: str, graph: int) -> None:

@@ -38,6 +38,7 @@ _HOMES = {
     "export_saved_model": "sok_compat.serving.saved_model",
     "prefetch_lookups": "sok_compat.lookup.prefetching.batches",
     "get_embedding": f"{_FACE}.embeddings.get_embedding_op",
+    "stats": "sok_compat.summaries",
     "split_embedding_variable_from_others": f"{_FACE}.optimizers.utils",
 }
 _PACKAGES = {

@@ -100,6 +100,9 @@ from sok_compat.sparse_operation_kit.saver.Saver import (
 from sok_compat.sparse_operation_kit.utils import (
     tf_version as tf_version,
 )
+from sok_compat.summaries import (
+    stats as stats,
+)
 from sok_compat.training.clipping import (
     clip_by_global_norm as clip_by_global_norm,
 )
@@ -154,6 +157,7 @@ __all__ = [
     "set_comm_tool",
     "sparse_read_and_evict",
     "split_embedding_variable_from_others",
+    "stats",
     "tf",
     "tf_version",
     "utils",

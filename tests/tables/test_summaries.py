@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of tables for TensorBoard."""
+"""Figures of tables: `stats`, TensorBoard and Prometheus."""
+
+import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat.checkpoint import save_tables_in_checkpoints
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.new_keys import WITH_GRADIENT
 from sok_compat.lookup.table_lookup import Lookup
-from sok_compat.summaries import summarize_tables
+from sok_compat.summaries import stats, summarize_tables
 from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.table import Table
 from tests.support.sessions import initialized_session
@@ -37,9 +40,10 @@ def test_in_a_graph(graph):
         for each in ([1, 2], [2, 3], [1, 4]):
             session.run(train, {keys: each})
         found = written(session.run(merged))
+        num_bytes = stats()["tables"]["counted"]["bytes"]
     assert found == {
         "counted/keys": 2,
-        "counted/megabytes": pytest.approx(2 * 4 * 4 / 1e6),
+        "counted/megabytes": pytest.approx(num_bytes / 1e6),
         "counted/new_keys_per_step": pytest.approx(2 / 3),
         "counted/evicted_keys_per_step": 0,
         "counted/keys_without_row": 2,
@@ -72,3 +76,79 @@ def test_what_cannot_be_summarized(graph):
 def test_without_a_step():
     with pytest.raises(ValueError, match="needs a step: pass step="):
         summarize_tables([Table(None, 2, "ones")])
+
+
+def test_stats_of_tables_of_two_sessions(graph):
+    table = Table(None, 2, "ones", name="asked", history=KeyHistory(2))
+    keys = tf1.placeholder(tf.int64, [None])
+    (rows,) = lookup_group([Lookup(table, keys)], WITH_GRADIENT)
+    (gradient,) = tf.gradients(rows, [table])
+    train = tf1.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, table)])
+    before = stats()["tables"]
+    assert "asked" not in before
+    with initialized_session(graph) as session, initialized_session(graph) as other:
+        for each in ([1, 2], [2, 3], [1, 4]):
+            session.run(train, {keys: each})
+        found = stats()["tables"]
+        assert [found[name]["keys"] for name in ("asked", "asked (2)")] == [2, 0]
+        index = found["asked (2)"].pop("bytes")
+        assert found["asked"] == {
+            "keys": 2, "rows": 2, "evicted": 0, "waiting": 2, "capacity": 2**32 - 1,
+            "bytes": index + 2 * 2 * 4,
+        }  # fmt: skip
+    del session, other
+    assert stats()["tables"].keys() == before.keys()
+
+
+def test_stats_of_saves_and_restores(graph, tmp_path):
+    save_tables_in_checkpoints()
+    table = Table(None, 2, "ones", name="kept")
+    keys = tf1.placeholder(tf.int64, [None])
+    (rows,) = lookup_group([Lookup(table, keys)], True)
+    saver = tf1.train.Saver()
+    before = stats()
+    with initialized_session(graph) as session:
+        session.run(rows, {keys: [1, 2, 3]})
+        path = saver.save(session, str(tmp_path / "model"))
+        saver.restore(session, path)
+        saver.restore(session, path)
+    for what, times in (("saves", 1), ("restores", 2)):
+        grown = {name: stats()[what][name] - before[what][name] for name in before[what]}
+        assert grown["count"] == times
+        assert grown["seconds"] > 0
+        assert grown["bytes"] >= times * 3 * (8 + 2 * 4)
+
+
+def test_stats_beside_training():
+    table = Table(None, 2, "ones", name="beside", history=KeyHistory(max_keys=50))
+    has_ended, seen = threading.Event(), []
+
+    def ask():
+        while not has_ended.is_set():
+            seen.append(stats()["tables"]["beside"])
+
+    lookup_group([Lookup(table, tf.range(1, dtype=tf.int64))], True)
+    thread = threading.Thread(target=ask)
+    thread.start()
+    for step in range(100):
+        other = Table(None, 2, "ones", name="short lived")
+        for each in (table, other):
+            keys = tf.range(10 * step, 10 * step + 20, dtype=tf.int64)
+            lookup_group([Lookup(each, keys)], True)
+    has_ended.set()
+    thread.join()
+    assert all(0 < figures["keys"] <= 50 for figures in seen)
+    come = [figures["keys"] + figures["evicted"] for figures in seen]
+    assert come == sorted(come)
+    assert stats()["tables"]["beside"]["evicted"] == 100 * 10 + 10 - 50
+
+
+def test_prometheus():
+    client = pytest.importorskip("prometheus_client")
+    from examples.prometheus import Tables
+
+    table = Table(None, 2, "ones", name="measured")
+    lookup_group([Lookup(table, tf.range(5, dtype=tf.int64))], True)
+    registry = client.CollectorRegistry()
+    registry.register(Tables())
+    assert registry.get_sample_value("sok_table_keys", {"table": "measured"}) == 5

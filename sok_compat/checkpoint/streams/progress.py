@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import dataclasses
 import logging
 import math
 import threading
@@ -27,6 +28,16 @@ SAVED_BYTES = "bytes_of_tables"  # name, in the scope of a saver, of a tensor as
 _logger = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass
+class Moved:
+    """What this process has saved, or restored, of tables."""
+
+    count: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+
+
+saved, restored = Moved(), Moved()
 _noted = [0]  # bytes that Python has moved
 
 
@@ -76,23 +87,27 @@ def bytes_to_read(
 
 @contextlib.contextmanager
 def logged(what: str, total_bytes: int = 0, seconds: float | None = None) -> Iterator[None]:
-    """Context that periodically logs how many bytes of tables have been moved, on rank 0 only.
+    """Context that counts in `saved` or `restored`, and on rank 0 periodically logs how many bytes
+    of tables have been moved.
 
     Args:
-      what: "saving ..." or "restoring ...".
+      what: "saving ...", "dumping ...", "restoring ..." or "loading ...".
       total_bytes: how many this rank will move; 0: unknown, so the log has no time left.
       seconds: between two lines; None: SECONDS.
     """
-    if is_connected() and current_ranks().rank != 0:
-        yield
-        return
     has_ended = threading.Event()
     seconds = SECONDS if seconds is None else seconds
-    with contextlib.suppress(RuntimeError, MemoryError):
-        # threading.Thread.start would wait forever if there is no memory for the thread.
-        _thread.start_new_thread(_log, (what, total_bytes, seconds, has_ended))
+    if not is_connected() or current_ranks().rank == 0:
+        with contextlib.suppress(RuntimeError, MemoryError):
+            # threading.Thread.start would wait forever if there is no memory for the thread.
+            _thread.start_new_thread(_log, (what, total_bytes, seconds, has_ended))
+    start, before = time.monotonic(), _moved_bytes()
     try:
         yield
+        done = saved if what.startswith(("saving", "dumping")) else restored
+        done.count += 1
+        done.seconds += time.monotonic() - start
+        done.bytes += _moved_bytes() - before
     finally:
         has_ended.set()
 

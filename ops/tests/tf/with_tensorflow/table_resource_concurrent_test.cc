@@ -203,9 +203,9 @@ SOK_TEST(KeysAreEvictedWhileStepsRun) {
       num_evicted += view.policy.Evict(call, view.table, *view.planes.rows, {0, 0, 3.0f});
     });
   });
-  CHECK_EQ(table->NumEvicted(), num_evicted);
   Op op;
   OpCall& call = op.call();
+  CHECK_EQ(table->Statistics(call).num_evicted, num_evicted);
   table->WithTable([&](Table& used) {
     CHECK_EQ(used.Size(call).num_keys, kThreads * kKeysOfThread - num_evicted);
     const TableEntries held = used.Export(call);

@@ -108,12 +108,13 @@ REGISTER_OP("SokTableStatistics")
     .Output("statistics: int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(4));
+      c->set_output(0, c->Vector(6));
       return absl::OkStatus();
     })
     .Doc(
         "The numbers of keys in the table, of rows that have memory, of keys evicted since the "
-        "table was made, and of keys that a filter counts but that have no row.");
+        "table was made, and of keys that a filter counts but that have no row; the capacity; the "
+        "bytes of rows, slots and the index.");
 
 REGISTER_OP("SokTablePreset")
     .Input("table: resource")
@@ -230,14 +231,10 @@ void SizeOfTable(tf::OpKernelContext* ctx) {
   });
 }
 
-void TableStatistics(tf::OpKernelContext* ctx) {
+void StatisticsOfTable(tf::OpKernelContext* ctx) {
   OpCall call(ctx);
-  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-  TableSize size;
-  resource->WithTable([&](Table& table) { size = table.Size(call); });
-  const std::vector<int64_t> statistics = {size.num_keys, size.num_rows, resource->NumEvicted(),
-                                           resource->NumWaiting()};
-  OutputVector(ctx, "statistics", statistics);
+  const auto numbers = LookupTable(ctx, HandleIn(ctx, "table"))->Statistics(call).Numbers();
+  OutputVector(ctx, "statistics", std::vector<int64_t>(numbers.begin(), numbers.end()));
 }
 
 void TablePreset(tf::OpKernelContext* ctx) {
@@ -297,7 +294,7 @@ const RegisteredKernel kTableKernels[] = {
     {"SokTableAttachSlot", Make<KernelOf<TableAttachSlot>>, {"table", "slot"}},
     {"SokTableDetachSlot", Make<KernelOf<Calls<TableDetachSlot>>>, {"table", "slot"}},
     {"SokTableSize", Make<KernelOf<Calls<SizeOfTable>>>, {"table", "num_keys"}},
-    {"SokTableStatistics", Make<KernelOf<Calls<TableStatistics>>>, {"table", "statistics"}},
+    {"SokTableStatistics", Make<KernelOf<Calls<StatisticsOfTable>>>, {"table", "statistics"}},
     {"SokTablePreset", Make<KernelOf<Calls<TablePreset>>>, {"table"}},
     {"SokReadFirstRows", Make<KernelOf<Calls<ReadFirstRows>>>, {"table"}},
     {"SokAssignFirstRows", Make<KernelOf<Calls<AssignFirstRows>>>, {"table"}},

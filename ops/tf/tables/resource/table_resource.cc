@@ -10,6 +10,7 @@
 
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/holding_tensor.h"
+#include "ops/tf/tables/resource/live_tables.h"
 
 namespace sok {
 
@@ -220,10 +221,22 @@ tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, const Arrival& fou
   return Holding(row_ids, std::move(kept), found_by.generation);
 }
 
-int64_t TableResource::NumWaiting() {
+TableStatistics TableResource::Statistics(Call& call) {
   const std::shared_lock<FairSharedMutex> lock(mutex_);
   CheckInitialized();
-  return policy_->NumWaiting();
+  const TableSize size = table_->Size(call);
+  int64_t row_bytes = 0;
+  ForEachPlane([&](const PlaneVariable& plane) {
+    const RowsView rows = plane.plane()->data();
+    row_bytes += rows.width * ElementBytes(rows.element);
+  });
+  return {table_->options().name,
+          size.num_keys,
+          size.num_rows,
+          num_evicted_,
+          policy_->NumWaiting(),
+          table_->options().capacity,
+          size.num_rows * row_bytes + table_->index_bytes()};
 }
 
 void TableResource::MakeRoom(OpCall& call) {
@@ -368,6 +381,7 @@ tf::core::RefCountPtr<TableResource> LookupOrMakeTable(tf::OpKernelContext* ctx,
   ThrowIfError(
       tf::LookupOrCreateResource<TableResource>(ctx, handle, &table, [&](TableResource** made) {
         *made = new TableResource(handle.name(), std::move(steps));
+        NoteLiveTable(*made);
         return absl::OkStatus();
       }));
   return table;

@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_TF_TABLES_RESOURCE_TABLE_RESOURCE_H_
 #define SOK_OPS_TF_TABLES_RESOURCE_TABLE_RESOURCE_H_
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -23,6 +24,22 @@
 namespace sok {
 
 class TableResource;
+
+/// What a table holds, and has evicted since it was made.
+struct TableStatistics {
+  std::string name;
+  int64_t num_keys = 0;
+  int64_t num_rows = 0;  // that have memory
+  int64_t num_evicted = 0;
+  int64_t num_waiting = 0;  // keys that a filter has counted exactly and that have no row
+  int64_t capacity = 0;
+  int64_t bytes = 0;  // of rows, slots and the index
+
+  /// All but the name.
+  std::array<int64_t, 6> Numbers() const {
+    return {num_keys, num_rows, num_evicted, num_waiting, capacity, bytes};
+  }
+};
 
 /// A table whose planes are locked while this lives; for the thread that created it.
 class LockedPlanes {
@@ -92,10 +109,8 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
   }
   /// Which row ids of gradients still are those of their keys, with a hash index.
   RowGenerations& generations() { return generations_; }
-  /// The number of keys evicted since the table was made.
-  int64_t NumEvicted() const { return num_evicted_; }
-  /// The number of keys that a filter has counted exactly and that have no row.
-  int64_t NumWaiting();
+  /// Waits. kFailedPrecondition if Initialize has not run.
+  TableStatistics Statistics(Call& call);
   RowFingerprints& fingerprints() { return *fingerprints_; }
 
   /// KeyPolicy::Arrive for keys that need no rows.
