@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
+from sok_compat.deeprec.optimizer_rules.adagrad_decay_optimizers import AdagradDecayOptimizer
 from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdagradOptimizer
 from sok_compat.deeprec.variables.options import (
     EmbeddingVariableOption,
@@ -14,7 +15,9 @@ from sok_compat.deeprec.variables.options import (
     InitializerOption,
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
+from tests.support.assertions import assert_same_tensors
 from tests.support.cases.optimizer_cases import SOK_OPTIMIZERS, STOCK_OPTIMIZERS
+from tests.support.deeprec.deeprec_files import write_tensors
 from tests.support.saves.saved_table import SavedTable
 from tests.support.sessions import initialized_session
 
@@ -92,14 +95,6 @@ def test_new_savers_of_an_imported_graph(tmp_path, optimizer, import_scope):
     assert_same_tensors(path, again)
 
 
-def assert_same_tensors(path, other):
-    assert tf.train.list_variables(path) == tf.train.list_variables(other)
-    for name, _ in tf.train.list_variables(path):
-        np.testing.assert_array_equal(
-            tf.train.load_variable(path, name), tf.train.load_variable(other, name), name
-        )
-
-
 def test_a_new_saver_raises_for_tables_that_it_does_not_know(tmp_path):
     """As those that are saved as parts; it would save the rows without their keys."""
     export(tmp_path, STOCK_OPTIMIZERS[1])
@@ -167,6 +162,30 @@ def test_embedding_variables_of_an_imported_graph(tmp_path, evicts):
     assert_same_tensors(f"{tmp_path}/later", f"{tmp_path}/again")
     keys = tf.train.load_variable(f"{tmp_path}/again", "v/part_1-keys").tolist()
     assert keys == ([9] if evicts else [1, 1003, 9])
+
+
+def test_a_value_that_deeprec_does_not_save(tmp_path):
+    """Without the number of decays, those that are due at the next step count as done."""
+    path, without = f"{tmp_path}/model", f"{tmp_path}/without"
+    with tf.Graph().as_default():
+        count = tf1.train.get_or_create_global_step()
+        variable = get_embedding_variable("v", 2)
+        optimizer = AdagradDecayOptimizer(0.1, count, 4.0, 2, 0.5)
+        step = optimizer.minimize(tf.reduce_sum(variable.sparse_read([0])), count)
+        saver = tf1.train.Saver()
+        with initialized_session() as session:
+            for _ in range(3):
+                session.run(step)
+            saver.save(session, path)
+    names = [name for name, _ in tf.train.list_variables(path)]
+    assert "v/AdagradDecay/decays" in names
+    names.remove("v/AdagradDecay/decays")
+    write_tensors(without, {name: tf.train.load_variable(path, name) for name in names})
+    with tf.Graph().as_default(), tf1.Session() as session:
+        saver = tf1.train.import_meta_graph(without_saver(tmp_path))
+        saver.restore(session, without)
+        (decays,) = [v for v in tf1.global_variables() if v.op.name.endswith("decays")]
+        assert session.run(decays) == -1
 
 
 def test_layers_in_an_imported_graph_need_init(tmp_path):

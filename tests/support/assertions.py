@@ -2,6 +2,7 @@
 """What "equal" means for two runs of one model."""
 
 import numpy as np
+import tensorflow as tf
 
 TOLERANCE = 1e-5
 
@@ -31,3 +32,12 @@ def assert_rows_equal(tables, plain, layer):
     assert set(table_rows) <= set(plain_rows)
     for key, row in table_rows.items():
         assert_close(row, plain_rows[key])
+
+
+def assert_same_tensors(path, other, but_for=()):
+    """Of two checkpoints."""
+    assert tf.train.list_variables(path) == tf.train.list_variables(other)
+    for name, _ in tf.train.list_variables(path):
+        if name not in but_for:
+            arrays = (tf.train.load_variable(each, name) for each in (path, other))
+            np.testing.assert_array_equal(*arrays, name)

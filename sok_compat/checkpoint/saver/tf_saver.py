@@ -34,6 +34,7 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import BulkSaverBuilder, Variable
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.stored.description import description_of
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table import Table
 
@@ -265,7 +266,7 @@ def _without_companions(others, tables):
             saved_as = name or variable.op.name
             head, tail = around_part(saved_as, [table.table_name], table.storage.part)
             elsewhere = [f"{head}{part}{tail}" for part in ("/part_0", "")]
-            otherwise = getattr(variable, "value_if_not_saved", None)
+            otherwise = description_of(variable.handle).get("value_if_not_saved")
             companions.append(CompanionSaveable(variable, saved_as, elsewhere, otherwise))
         else:
             kept.append((name, variable))

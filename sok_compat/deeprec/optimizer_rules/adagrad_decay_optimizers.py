@@ -13,6 +13,7 @@ import tensorflow as tf
 from sok_compat.deeprec.optimizer_rules.ordinary_updates import ActsFirst
 from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdagradOptimizer
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
+from sok_compat.tables.stored.description import set_value_if_not_saved
 from sok_compat.training.update_lock import alone
 
 _UNKNOWN = -1  # number of decays in a checkpoint that does not store it: assumed up to date
@@ -75,7 +76,7 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
         for variable in var_list:
             none_yet = tf.zeros([], tf.int64)
             decays = self._get_or_make_slot(variable, none_yet, "decays", f"{self._name}/decays")
-            decays.value_if_not_saved = _UNKNOWN  # DeepRec's checkpoints do not have it
+            set_value_if_not_saved(decays, _UNKNOWN)  # DeepRec's checkpoints do not have it
         self._decaying = list(var_list)
 
     def _prepare(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exported graph says of a table, so that savers of the imported graph can save it."""
+"""What an exported graph says of tables and variables, for savers of the imported graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sok_compat.runtime.tf_versions import members
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
-_ATTRIBUTE = "_sok_compat_description"  # of the op of the table's handle
+_ATTRIBUTE = "_sok_compat_description"  # of the op of the handle
 ROWS, BUCKETS, PARTS = "rows", "buckets", "parts"  # layouts
 
 
@@ -25,15 +25,24 @@ def describe_in_graph(table: Table, layout: str = ROWS, **more: Any) -> None:
       layout: how it is stored: ROWS, BUCKETS or PARTS.
       **more: of a table in BUCKETS; values that JSON holds.
     """
-    if tf.is_symbolic_tensor(table.table_handle):
-        known = {"layout": layout, "kind": table.kind(), "key_dtype": table.key_dtype.name, **more}
+    known = {"layout": layout, "kind": table.kind(), "key_dtype": table.key_dtype.name, **more}
+    _describe(table.table_handle, known)
+
+
+def set_value_if_not_saved(variable: tf.Variable, value: float) -> None:
+    """Gives a companion of tables this value if a restored checkpoint lacks it; in graphs."""
+    _describe(variable.handle, {"value_if_not_saved": value})
+
+
+def _describe(handle, known):
+    if tf.is_symbolic_tensor(handle):
         text = json.dumps(known).encode()
-        members.set_attribute(table.table_handle.op, _ATTRIBUTE, tf.compat.v1.AttrValue(s=text))
+        members.set_attribute(handle.op, _ATTRIBUTE, tf.compat.v1.AttrValue(s=text))
 
 
-def description_of(table_handle: tf.Tensor) -> dict[str, Any]:
-    """What describe_in_graph has added; {} if nothing."""
+def description_of(handle: tf.Tensor) -> dict[str, Any]:
+    """What was added to the graph of a table or variable; {} if nothing."""
     try:
-        return json.loads(table_handle.op.get_attr(_ATTRIBUTE))
-    except ValueError:  # a graph that was exported without it
+        return json.loads(handle.op.get_attr(_ATTRIBUTE))
+    except ValueError:  # nothing, or a graph that was exported without it
         return {}

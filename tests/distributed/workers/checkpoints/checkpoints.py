@@ -36,23 +36,41 @@ _NUMBERS = np.random.default_rng(3)
 BATCHES = [_NUMBERS.integers(0, ROOM, 12) for _ in range(6)]  # of all ranks
 FIRST, LAST = BATCHES[:3], BATCHES[3:]
 assert set(np.ravel(LAST)) - set(np.ravel(FIRST))  # keys whose first values come after the restore
+GIVEN = _NUMBERS.normal(size=[ROOM, DIM]).astype("float32")
 EVERY_KEY = np.arange(-3, ROOM + 3)
 
 
 class DeepRecTable:
     """An embedding variable with what SavedTable has."""
 
-    def __init__(self, name, optimizer, global_step=None, after=(), **option):
+    def __init__(self, name, optimizer, global_step=None, after=(), num_parts=None, **option):
         self.keys = tf1.placeholder(tf.int64, [None])
-        self.table = get_embedding_variable(name, DIM, ev_option=EmbeddingVariableOption(**option))
+        partitioner = num_parts and tf1.fixed_size_partitioner(num_parts)
+        self.table = get_embedding_variable(
+            name, DIM, ev_option=EmbeddingVariableOption(**option), partitioner=partitioner
+        )
+        tables = list(self.table) if num_parts else [self.table]
         with tf.control_dependencies(after):
             loss = tf.reduce_sum(tf.sin(self.table.sparse_read(self.keys))) / 12
-            self.step = optimizer.minimize(loss, global_step, var_list=[self.table])
-        self.exported = self.table.export()[:2]
+            self.step = optimizer.minimize(loss, global_step, var_list=tables)
+        self.exported = [each.export()[:2] for each in tables]
 
     def rows(self, session):
-        keys, rows = session.run(self.exported)
+        keys, rows = map(np.concatenate, zip(*session.run(self.exported)))
         return dict(zip(keys.tolist(), rows))
+
+
+class Sok2Table:
+    """A variable of SparseOperationKit 2 with what SavedTable has."""
+
+    def __init__(self, table, optimizer):
+        self.keys, self.table = tf1.placeholder(tf.int64, [None]), table
+        ids = tf.RaggedTensor.from_uniform_row_length(tf.math.floormod(self.keys, ROOM), 1)
+        loss = tf.reduce_sum(tf.sin(sok.lookup_sparse(table, ids, combiners="sum")))
+        self.step = optimizer.train_tables(tf.gradients(loss, [table]), [table])
+        self.exported = table.export()
+
+    rows = SavedTable.rows
 
 
 class Model:
@@ -60,6 +78,7 @@ class Model:
 
     def __init__(self, optimizer, seed, folder):
         sok.Init(global_batch_size=12, seed=seed)
+        sok.init()  # of SparseOperationKit 2
         tf1.set_random_seed(11)
         steps = tf1.train.get_or_create_global_step()
         filtered = CounterFilter(filter_freq=2)
@@ -69,6 +88,14 @@ class Model:
                 folder, use_hashtable=False, capacity=ROOM // SIZE, optimizer=optimizer
             ),
             "deeprec": DeepRecTable("deeprec", train_optimizers.AdamAsyncOptimizer(0.01)),
+            "parts": DeepRecTable("parts", train_optimizers.AdagradOptimizer(0.1), num_parts=3),
+            "given": Sok2Table(sok.Variable(GIVEN, name="given"), optimizer),
+            "limited": Sok2Table(
+                sok.DynamicVariable(
+                    DIM, "0.5", "hybrid", name="limited", init_capacity=ROOM, max_capacity=2 * ROOM
+                ),
+                OPTIMIZERS["tf1.Adagrad"],  # AdagradDA needs a capacity
+            ),
         }
         # It counts the global step, which "deeprec" reads as its keys' version.
         self.tables["filtered"] = DeepRecTable(
