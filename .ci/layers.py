@@ -23,7 +23,7 @@ PYTHON = {
     "sok_compat/serving": ("lookup", "tables", *_BELOW_TABLES),
     "sok_compat/checkpoint": ("tables", *_BELOW_TABLES, "engine"),
     "sok_compat/lookup": ("tables", *_BELOW_TABLES),
-    "sok_compat/tables": _BELOW_TABLES,
+    "sok_compat/tables": (*_BELOW_TABLES, "engine"),
     "sok_compat/ranks": ("runtime",),
     "sok_compat/runtime": (),
     "sok_compat/engine": (),

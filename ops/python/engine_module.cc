@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "ops/base/error.h"
+#include "ops/base/placement.h"
 #include "ops/python/engines.h"
 #include "ops/python/formats_binding.h"
 #include "ops/python/stored_table.h"
@@ -98,6 +99,27 @@ void BindStoredTable(nb::module_& module) {
           WithoutGil());
 }
 
+void MakePlacement(Placement* self, const std::string& kind, int64_t num_ranks, int64_t rank,
+                   int64_t owner_rank, int64_t num_keys) {
+  const auto& named = ItemNamed(kPlacementKinds, "kind", kind);
+  new (self) Placement{named.value, num_ranks, rank, owner_rank, num_keys};
+}
+
+void OwnersOf(const Placement& placement, int64_t num_keys, Address keys, Address owners) {
+  for (int64_t i = 0; i < num_keys; ++i) {
+    At<int64_t>(owners)[i] = placement.Owner(At<const int64_t>(keys)[i]);
+  }
+}
+
+void BindPlacement(nb::module_& module) {
+  nb::class_<Placement>(module, "Placement", "ops/base/placement.h")
+      .def("__init__", &MakePlacement, nb::arg("kind"), nb::arg("num_ranks"), nb::arg("rank"),
+           nb::arg("owner_rank"), nb::arg("num_keys"))
+      .def("owners", &OwnersOf)
+      .def("num_rows", &Placement::NumRows)
+      .def("range_begin", &Placement::RangeBegin);
+}
+
 PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
@@ -153,6 +175,7 @@ NB_MODULE(SOK_MODULE_NAME, module) {
              nb::arg("capacity"), nb::arg("kind"), nb::arg("low_or_mean"),
              nb::arg("high_or_stddev"), nb::arg("seed"));
   BindStoredTable(module);
+  BindPlacement(module);
   BindFormats(module);
   module.attr("HAS_CUDA") = bool{SOK_HAS_CUDA};
   module.attr("WHY_NO_CUDA") = SOK_WHY_NO_CUDA;

@@ -103,7 +103,7 @@ class StaticVariable(LooksUpKeys, Table):
         self.global_shape = tf.TensorShape([rows, dim])
         self.target_gpu, self.num_gpus, self.global_gpu_id = target_gpu, ranks.size, ranks.rank
         super().__init__(
-            max(1, np.count_nonzero(placement.is_owned(np.arange(rows)))),
+            max(1, placement.num_rows(rows)),
             dim,
             first_value_of_rank(first, [rows, dim], placement),
             use_hash_index=False,

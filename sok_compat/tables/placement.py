@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Placement`: which rank owns which keys of a table; ops/base/placement.h in Python."""
+"""`Placement`: which rank owns which keys of a table, as ops/base/placement.h computes it."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.engine import _engine
 from sok_compat.ranks.collectives import number_of_graph
 from sok_compat.ranks.identity import Ranks
 
@@ -92,14 +94,10 @@ class Placement:
         With by_range, keys outside [0, num_keys) belong to the first or last rank, whose table
         refuses them.
         """
-        keys = np.asarray(keys, np.int64)
-        if self.kind is PlacementKind.MODULO:
-            return keys % self.ranks.size
-        if self.kind is PlacementKind.RANGE:
-            ends = [self.range_begin(rank + 1) for rank in range(self.ranks.size - 1)]
-            return np.searchsorted(np.array(ends, np.int64), keys, side="right").astype(np.int64)
-        rank = self.owner_rank if self.kind is PlacementKind.ONE_RANK else self.ranks.rank
-        return np.full(keys.shape, rank, np.int64)
+        keys = np.ascontiguousarray(keys, np.int64)
+        owners = np.empty_like(keys)
+        self._in_core.owners(keys.size, keys.ctypes.data, owners.ctypes.data)
+        return owners
 
     def owner_in_graph(self, keys: tf.Tensor) -> tf.Tensor:
         """As `owner`, for a tensor, with by_modulo and on_one_rank.
@@ -119,14 +117,13 @@ class Placement:
         """Whether this rank owns each of `keys`, bool of their shape."""
         return self.owner(keys) == self.ranks.rank
 
-    def local_key(self, keys: ArrayLike) -> np.ndarray:
-        """Returns each owned key's row in a table without a hash index, int64 of their shape."""
-        keys = np.asarray(keys, np.int64)
-        if self.kind is PlacementKind.MODULO:
-            return keys // self.ranks.size
-        if self.kind is PlacementKind.RANGE:
-            return keys - self.range_begin(self.ranks.rank)
-        return keys
+    def num_rows(self, capacity: int) -> int:
+        """Returns the number of rows on this rank in a table without a hash index.
+
+        Args:
+          capacity: most rows of a rank.
+        """
+        return self._in_core.num_rows(capacity)
 
     def key_of_row(self, row_ids: tf.Tensor) -> tf.Tensor:
         """Returns the key of each row of this rank in a table without a hash index."""
@@ -138,8 +135,13 @@ class Placement:
 
     def range_begin(self, rank: int) -> int:
         """With by_range: the first key of a rank; num_keys for rank = number of ranks."""
-        size, longer = divmod(self.num_keys, self.ranks.size)
-        return rank * size + min(rank, longer)
+        return self._in_core.range_begin(rank)
+
+    @functools.cached_property
+    def _in_core(self) -> _engine.Placement:
+        return _engine.Placement(
+            self.kind.value, self.ranks.size, self.ranks.rank, self.owner_rank, self.num_keys
+        )
 
     def op_attributes(self) -> dict[str, Any]:
         """Attributes of SokTableInitialize."""

@@ -3,11 +3,13 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from sok_compat.ranks.identity import Ranks
 from sok_compat.tables.placement import Placement, PlacementKind
 
 NUM_KEYS = 11
+OF_HASHED_KEYS = (PlacementKind.MODULO, PlacementKind.ONE_RANK)
 
 
 def placement_of(kind, ranks):
@@ -16,7 +18,7 @@ def placement_of(kind, ranks):
     if kind is PlacementKind.RANGE:
         return Placement.by_range(ranks, NUM_KEYS)
     make = {
-        PlacementKind.MODULO: Placement.by_modulo,
+        PlacementKind.MODULO: lambda ranks: Placement.by_modulo(ranks, NUM_KEYS),
         PlacementKind.REPLICATED: Placement.replicated,
     }
     return make[kind](ranks)
@@ -30,8 +32,11 @@ def test_every_key_has_one_owner_and_one_row(kind, num_ranks):
     for rank in range(num_ranks):
         placement = placement_of(kind, Ranks(rank, num_ranks))
         owned = keys[placement.is_owned(keys)]
-        rows = placement.local_key(owned)
-        np.testing.assert_array_equal(np.sort(rows), np.arange(len(owned)))  # 0, 1, 2, ...
+        assert placement.num_rows(NUM_KEYS) == len(owned)
+        of_rows = placement.key_of_row(tf.range(len(owned), dtype=tf.int64))
+        np.testing.assert_array_equal(of_rows, owned)
+        in_graph = placement.owner_in_graph if kind in OF_HASHED_KEYS else placement.owner
+        np.testing.assert_array_equal(in_graph(tf.constant(keys)), placement.owner(keys))
         num_owners[owned] += 1
     expected = num_ranks if kind is PlacementKind.REPLICATED else 1
     np.testing.assert_array_equal(num_owners, expected)

@@ -132,7 +132,7 @@ class PlacedTables:
         rows, columns = self._strategy.shape(table)
         placement = Placement.by_range(self._ranks, rows)
         first = parse_initializer(self._initializers[table], [rows, columns], use_hash_index=False)
-        capacity = -(-rows // self._ranks.size)
+        capacity = placement.range_begin(1)  # rank 0 has the most rows
         if first.kind == "preset":
             begin = placement.range_begin(self._ranks.rank)
             whole: Any = first.initializer

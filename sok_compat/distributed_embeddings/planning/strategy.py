@@ -10,6 +10,8 @@ from sok_compat.distributed_embeddings.planning.assignment import AUTO, checked_
 from sok_compat.distributed_embeddings.planning.chosen_plan import choose_plan
 from sok_compat.distributed_embeddings.planning.plan import RowsOfInput, cut_columns, plan_columns
 from sok_compat.distributed_embeddings.planning.workload import TableCosts, Workload
+from sok_compat.ranks.identity import Ranks
+from sok_compat.tables.placement import Placement
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.planning.chosen_plan import ChosenPlan
@@ -212,20 +214,19 @@ class DistEmbeddingStrategy:
 
     def _cut_rows(self) -> None:
         tables = self.table_groups[BY_ROWS]
+        ranks = Ranks(0, self.world_size)
+        placements = [Placement.by_range(ranks, self.shape(table)[0]) for table in tables]
         self.row_sliced_configs: list[list[dict[str, Any]]] = []
         self.row_inputs_offsets: list[list[int]] = []
         for rank in range(self.world_size):
-            begins = [self._first_row(table, rank) for table in tables]
-            ends = [self._first_row(table, rank + 1) for table in tables]
+            begins, ends = (
+                [placement.range_begin(at) for placement in placements] for at in (rank, rank + 1)
+            )
             self.row_inputs_offsets.append([-begin for begin in begins])
             self.row_sliced_configs.append([
                 {**self.global_configs[table], "input_dim": end - begin}
                 for table, begin, end in zip(tables, begins, ends)
             ])  # fmt: skip
-
-    def _first_row(self, table: int, rank: int) -> int:
-        size, longer = divmod(self.global_configs[table]["input_dim"], self.world_size)
-        return rank * size + min(rank, longer)
 
     def _cut_columns(self) -> None:
         tables = self.table_groups[BY_COLUMNS]
