@@ -152,9 +152,9 @@ class SGD:
 
 
 def _descend(variable: tf.Variable, gradient: Any, rate: tf.Variable) -> Any:
+    gradient = rows_of_gradient(variable, gradient)
     if not isinstance(gradient, tf.IndexedSlices):
         return variable.assign_sub(tf.cast(rate, gradient.dtype) * gradient)
-    gradient = rows_of_gradient(variable, gradient)
     delta = tf.cast(rate, gradient.dtype) * gradient.values
     slices = tf.IndexedSlices(delta, gradient.indices, gradient.dense_shape)
     is_table = isinstance(variable, Table)

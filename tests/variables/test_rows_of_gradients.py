@@ -124,7 +124,10 @@ def test_indices_of_no_lookup(make, in_function):
     assert rows_of(table) == {20: 0.0, 30: 0.0}
 
 
-@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+OF_DENSE = {name: make for name, make in OPTIMIZERS.items() if name != "by hand"}
+
+
+@pytest.mark.parametrize("make", OF_DENSE.values(), ids=OF_DENSE)
 def test_sums_as_dense_tensors(make):
     table, plain = sok.DynamicVariable(2, "zeros"), tf.Variable(tf.zeros([3, 2]))
     read(table, [0, 1, 2])
@@ -133,11 +136,49 @@ def test_sums_as_dense_tensors(make):
         slices = [gradient(table, [0, 2]), gradient(table, [2])]
         dense = tf.add_n(slices)
         np.testing.assert_array_equal(dense[:3], [[1, 1], [0, 0], [2, 2]])
-        if isinstance(optimizers[0], ByHand):
-            return
         optimizers[0].apply_gradients([(dense, table)])
         optimizers[1].apply_gradients([(dense[:3], plain)])
     np.testing.assert_allclose(table.export()[1], plain, rtol=1e-6)
+
+
+def of_all_rows(table):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(table.value())
+    return tape.gradient(loss, table)
+
+
+DENSE = {
+    "sum": lambda table: tf.add_n([gradient(table, [1]), gradient(table, [1, 2])]),
+    "converted": lambda table: tf.convert_to_tensor(gradient(table, [2])),
+    "scaled": lambda table: 0.5 * tf.convert_to_tensor(gradient(table, [2])),
+    "of all rows": of_all_rows,
+    "of a function": lambda t: tf.function(lambda: tf.convert_to_tensor(gradient(t, [2])))(),
+}
+# Keras copies gradients before it applies them, so that nothing tells which was made first.
+TELLING = {name for name in OF_DENSE if not name.startswith(("keras", "legacy"))}
+
+
+@pytest.mark.parametrize(("name", "in_function"), [*((n, False) for n in DENSE), ("sum", True)])
+@pytest.mark.parametrize("optimizer", OF_DENSE)
+def test_dense_gradients_after_a_restore(tmp_path, optimizer, name, in_function):
+    form, is_told = DENSE[name], optimizer in TELLING and name != "of a function"
+    table, optimizer = sok.DynamicVariable(2, "zeros"), OF_DENSE[optimizer]()
+    read(table, [30, 2, 3, 1])
+    path = tf.train.Checkpoint(t=table).write(str(tmp_path / "four"))
+    table = sok.DynamicVariable(2, "zeros")
+    older, slices = form(table), gradient(table, [1, 2])
+    tf.train.Checkpoint(t=table).read(path)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="restored, loaded or initialized"):
+        applied(optimizer, older, table, in_function)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="restored, loaded or initialized"):
+        tf.convert_to_tensor(slices)
+    newer = form(table)
+    if is_told and not in_function:
+        with pytest.raises(tf.errors.FailedPreconditionError, match="a dense gradient"):
+            applied(optimizer, older, table, in_function)
+    assert rows_of(table) == dict.fromkeys([1, 2, 3, 30], 0.0)
+    applied(optimizer, newer, table, in_function)
+    assert rows_of(table)[2] < 0
 
 
 SGD = {name: make for name, make in OPTIMIZERS.items() if "SGD" in name or name == "by hand"}
@@ -154,6 +195,9 @@ def test_random_steps_as_in_numpy(tmp_path, name, max_keys, in_function):
     }  # fmt: skip
     table, optimizer = sok.DynamicVariable(2, "ones", **options), SGD[name]()
     rows, lives, num_restores = {}, {}, 0  # by key: its value, and an object while it has a row
+    forms = list(FORMS.values())
+    if not in_function and name in TELLING:
+        forms += 3 * [tf.convert_to_tensor]
     saved, held, outcomes = None, [], {"applied": 0, "evicted": 0, "refused": 0}
 
     def look_up(factor):
@@ -171,7 +215,8 @@ def test_random_steps_as_in_numpy(tmp_path, name, max_keys, in_function):
 
     for step in range(40):
         slices, of_keys = look_up(float(random.choice([0.25, 0.5, 1.0])))
-        held.append((list(FORMS.values())[random.integers(5)](slices), of_keys, num_restores))
+        form = forms[random.integers(len(forms))]
+        held.append((form(slices), of_keys, num_restores))
         kind = random.integers(12)
         if kind == 0:
             saved = tf.train.Checkpoint(t=table).write(str(tmp_path / str(step))), dict(rows)

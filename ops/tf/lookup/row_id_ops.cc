@@ -39,12 +39,6 @@ REGISTER_OP("SokAddGeneration")
         "SokKeepRows, in their upper 32 bits: ids from which SokRowsOfIds tells whether the rows "
         "are still those of their keys. Ids below 0 stay.");
 
-REGISTER_OP("SokRemoveGeneration")
-    .Input("ids: int64")
-    .Output("row_ids: int64")
-    .SetShapeFn(ShapesOfInputs)
-    .Doc("The row ids of SokAddGeneration. Ids without a generation stay.");
-
 REGISTER_OP("SokRowsOfIds")
     .Input("table: resource")
     .Input("ids: int64")
@@ -57,19 +51,34 @@ REGISTER_OP("SokRowsOfIds")
         "has been evicted are left out. Fails if the table's contents have been replaced since the "
         "lookup, or if an id is of no lookup in this table. Ids below 0 stay.");
 
-/// outputs[i] = convert(ids[i]), on the engine of the op.
-template <typename Convert>
-void ConvertIds(tf::OpKernelContext* ctx, const char* input, const char* output,
-                const Convert& convert) {
-  const tf::Tensor& ids = Input(ctx, input);
-  const int64_t count = ids.NumElements();
-  tf::Tensor& converted = Output(ctx, output, ids.shape());
-  OpCall call(ctx);
-  std::vector<int64_t> room, values(static_cast<size_t>(count));
-  const int64_t* given = call.OnHost(Data<int64_t>(ids), count, &room);
-  std::transform(given, given + count, values.begin(), convert);
-  call.CopyFromHost(Data<int64_t>(converted), values.data(), count);
-}
+REGISTER_OP("SokRowsToMakeDense")
+    .Input("ids: int64")
+    .Input("number: int64")
+    .Output("row_ids: int64")
+    .Output("places: int64")
+    .SetIsStateful()
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "As SokRowsOfIds, of the table of the ids, for its dense gradient: SokDenseGradient tells "
+        "whether it is older than the table's contents. Ids without a generation stay. `number`: "
+        "of the tensor of the ids, where later tensors have higher ones; 0 for none.");
+
+REGISTER_OP("SokDenseGradient")
+    .Input("table: resource")
+    .Input("values: float")
+    .Input("number: int64")
+    .Output("now: float")
+    .Attr("is_new: bool")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->input(1));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "A gradient [capacity, dim] of a table, with zeros in the rows that keys have lost since "
+        "the last one was made. Fails if it was made before the table's contents were replaced, as "
+        "its number tells (see SokRowsToMakeDense), or as none was made since. is_new: one is made "
+        "here.");
 
 void KeepRows(tf::OpKernelContext* ctx) {
   const tf::Tensor& row_ids = Input(ctx, "row_ids");
@@ -82,32 +91,21 @@ void KeepRows(tf::OpKernelContext* ctx) {
 
 void AddGeneration(tf::OpKernelContext* ctx) {
   const int64_t generation = GenerationOf(Input(ctx, "found"));
-  ConvertIds(ctx, "row_ids", "ids",
-             [&](int64_t row_id) { return WithGeneration(row_id, generation); });
+  const tf::Tensor& row_ids = Input(ctx, "row_ids");
+  tf::Tensor& ids = Output(ctx, "ids", row_ids.shape());
+  OpCall call(ctx);
+  const int64_t count = row_ids.NumElements();
+  std::vector<int64_t> room, values(static_cast<size_t>(count));
+  const int64_t* given = call.OnHost(Data<int64_t>(row_ids), count, &room);
+  std::transform(given, given + count, values.begin(),
+                 [&](int64_t row_id) { return WithGeneration(row_id, generation); });
+  call.CopyFromHost(Data<int64_t>(ids), values.data(), count);
 }
 
-void RemoveGeneration(tf::OpKernelContext* ctx) {
-  ConvertIds(ctx, "ids", "row_ids", WithoutGeneration);
-}
-
-/// False if its key has been evicted.
-bool IsRow(TableResource& resource, int64_t id, RowGenerations::Meaning meaning) {
-  using Meaning = RowGenerations::Meaning;
-  if (meaning == Meaning::kRow || meaning == Meaning::kEvicted) return meaning == Meaning::kRow;
-  resource.WithTable([&](Table& table) {
-    const std::string& name = table.options().name;
-    if (meaning == Meaning::kNoRowOfAny) {
-      Throw(ErrorCode::kInvalidArgument, "table '", name, "': the index ", id,
-            " of a gradient is of no lookup, but rows belong to keys: take the gradient of a "
-            "lookup of the keys");
-    }
-    Throw(ErrorCode::kFailedPrecondition, "table '", name,
-          "': a gradient has row ids of other contents: the table has been restored, loaded or "
-          "initialized since the lookup, and other keys may have these rows now; or it is the "
-          "gradient of another table. Look the keys up again, and take the gradient of that");
-  });
-  return false;
-}
+constexpr char kLookUpAgain[] =
+    ": the table has been restored, loaded or initialized since the lookup, and other keys may "
+    "have these rows now; or it is the gradient of another table. Look the keys up again, and take "
+    "the gradient of that";
 
 void OutputOnDevice(tf::OpKernelContext* ctx, OpCall& call, const char* name,
                     const std::vector<int64_t>& values) {
@@ -115,16 +113,28 @@ void OutputOnDevice(tf::OpKernelContext* ctx, OpCall& call, const char* name,
   call.CopyFromHost(Data<int64_t>(Output(ctx, name, {count})), values.data(), count);
 }
 
-void RowsOfIds(tf::OpKernelContext* ctx) {
+/// Outputs the rows that `meanings_of` the ids gives, and their places, for a gradient of `table`.
+template <typename MeaningsOf>
+void OutputRows(tf::OpKernelContext* ctx, const std::string& table, const MeaningsOf& meanings_of) {
+  using Meaning = RowGenerations::Meaning;
   const tf::Tensor& ids = InputOfRank(ctx, "ids", 1);
-  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
   OpCall call(ctx);
   std::vector<int64_t> room, row_ids, places;
   const int64_t count = ids.NumElements();
   const int64_t* given = call.OnHost(Data<int64_t>(ids), count, &room);
-  const auto meanings = resource->generations().MeaningsOf(count, given);
+  const std::vector<Meaning> meanings = meanings_of(count, given);
   for (int64_t i = 0; i < count; ++i) {
-    if (!IsRow(*resource, given[i], meanings[static_cast<size_t>(i)])) continue;
+    const Meaning meaning = meanings[static_cast<size_t>(i)];
+    if (meaning == Meaning::kNoRowOfAny) {
+      Throw(ErrorCode::kInvalidArgument, table, "the index ", given[i],
+            " of a gradient is of no lookup, but rows belong to keys: take the gradient of a "
+            "lookup of the keys");
+    }
+    if (meaning == Meaning::kReplaced) {
+      Throw(ErrorCode::kFailedPrecondition, table, "a gradient has row ids of other contents",
+            kLookUpAgain);
+    }
+    if (meaning == Meaning::kEvicted) continue;
     row_ids.push_back(WithoutGeneration(given[i]));
     places.push_back(i);
   }
@@ -132,11 +142,73 @@ void RowsOfIds(tf::OpKernelContext* ctx) {
   OutputOnDevice(ctx, call, "places", places);
 }
 
+/// "table 'name': ", for errors.
+std::string NameOf(TableResource& resource) {
+  std::string name;
+  resource.WithTable([&](Table& table) { name = "table '" + table.options().name + "': "; });
+  return name;
+}
+
+void RowsOfIds(tf::OpKernelContext* ctx) {
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  OutputRows(ctx, NameOf(*resource), [&](int64_t count, const int64_t* ids) {
+    return resource->generations().MeaningsOf(count, ids);
+  });
+}
+
+void RowsToMakeDense(tf::OpKernelContext* ctx) {
+  OutputRows(ctx, "", [&](int64_t count, const int64_t* ids) {
+    return RowGenerations::MakeDense(count, ids, Input(ctx, "number").scalar<int64_t>()());
+  });
+}
+
+/// Outputs a copy of `values` with zeros in `rows`.
+void OutputWithZeros(tf::OpKernelContext* ctx, const tf::Tensor& values,
+                     const std::vector<int64_t>& rows) {
+  OpCall call(ctx);
+  std::vector<float> room;
+  const int64_t count = values.NumElements(), num_rows = values.dim_size(0);
+  const float* given = call.OnHost(Data<float>(values), count, &room);
+  std::vector<float> changed(given, given + count);
+  const int64_t dim = num_rows == 0 ? 0 : count / num_rows;
+  for (const int64_t row : rows) {
+    if (row < num_rows) std::fill_n(changed.begin() + row * dim, dim, 0.0F);
+  }
+  call.CopyFromHost(Data<float>(Output(ctx, "now", values.shape())), changed.data(), count);
+}
+
+class DenseGradient {
+ public:
+  explicit DenseGradient(tf::OpKernelConstruction* ctx) : is_new_(Attribute<bool>(ctx, "is_new")) {}
+
+  void operator()(tf::OpKernelContext* ctx) const {
+    const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+    const tf::Tensor& values = Input(ctx, "values");
+    const int64_t number = Input(ctx, "number").scalar<int64_t>()();
+    RowGenerations& generations = resource->generations();
+    if (is_new_) generations.NoteDense(number);
+    if (generations.IsDenseReplaced(number)) {
+      Throw(ErrorCode::kFailedPrecondition, NameOf(*resource), "a dense gradient ",
+            values.shape().DebugString(), " has rows of other contents", kLookUpAgain);
+    }
+    const std::vector<int64_t> evicted = generations.EvictedSinceDense(number);
+    if (evicted.empty() || values.dims() == 0) {
+      SetOutput(ctx, "now", values);
+    } else {
+      OutputWithZeros(ctx, values, evicted);
+    }
+  }
+
+ private:
+  const bool is_new_;
+};
+
 const RegisteredKernel kRowIdKernels[] = {
     {"SokKeepRows", Make<KernelOf<Calls<KeepRows>>>, {}},
     {"SokAddGeneration", Make<KernelOf<Calls<AddGeneration>>>, {}},
-    {"SokRemoveGeneration", Make<KernelOf<Calls<RemoveGeneration>>>, {}},
     {"SokRowsOfIds", Make<StepKernelOf<Calls<RowsOfIds>>>, {"table"}},
+    {"SokRowsToMakeDense", Make<KernelOf<Calls<RowsToMakeDense>>>, {"number"}},
+    {"SokDenseGradient", Make<StepKernelOf<DenseGradient>>, {"table", "number"}},
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.rows.row_ids import are_of_gradient
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def ids_of_gradient(row_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
 def rows_of_gradient(variable: Any, gradient: Any) -> Any:
     """Returns a gradient whose indices are the rows that its keys have now.
 
-    Slices of keys that have been evicted are left out.
+    Slices of keys that have been evicted are left out. A dense gradient counts as one of the last
+    that was made.
 
     Args:
       variable: a Table, or another variable, whose gradient is returned as it is.
@@ -52,11 +54,31 @@ def rows_of_gradient(variable: Any, gradient: Any) -> Any:
         the lookup; in a function, when run.
       tf.errors.InvalidArgumentError: an index is of no lookup; likewise.
     """
-    is_by_id = isinstance(gradient, tf.IndexedSlices) and have_generations()
-    if not is_by_id or not getattr(variable, "use_hash_index", False):
+    if not have_generations() or not getattr(variable, "use_hash_index", False):
         return gradient
+    if not isinstance(gradient, tf.IndexedSlices):
+        return dense_gradient(variable.table_handle, gradient)
     rows, values = rows_of_ids(variable, gradient.indices, gradient.values)
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
+def dense_gradient(table_handle: tf.Tensor, values: Any, is_new: bool = False) -> Any:
+    """Returns a dense gradient of a table, with zeros for keys that have been evicted since.
+
+    Args:
+      table_handle: the table's.
+      values: [capacity, dim]; other values are returned as they are.
+      is_new: it is made here, and not by TensorFlow's conversion of slices.
+
+    Raises:
+      tf.errors.FailedPreconditionError: as rows_of_gradient.
+    """
+    is_dense = isinstance(values, tf.Tensor) and values.dtype == tf.float32
+    if not is_dense or not have_generations():
+        return values
+    with tf.device(values.device):
+        number = members.number_of(values)
+        return ops.sok_dense_gradient(table_handle, values, number, is_new=is_new)
 
 
 def rows_of_ids(table: Table, ids: Any, values: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -112,8 +134,11 @@ def _dense(slices, dtype=None, name=None, as_ref=False):
     is_by_id = slices.indices.dtype == tf.int64 and have_generations()
     if not is_by_id or slices.dense_shape is None or (dtype or slices.dtype) != slices.dtype:
         return NotImplemented
-    row_ids = ops.sok_remove_generation(slices.indices)
-    return tf.math.unsorted_segment_sum(slices.values, row_ids, slices.dense_shape[0], name=name)
+    row_ids, places = ops.sok_rows_to_make_dense(slices.indices, members.number_of(slices.indices))
+    values = slices.values
+    if not _has_all(row_ids, slices.indices):  # keys may have lost their rows
+        values = tf.gather(values, places)
+    return tf.math.unsorted_segment_sum(values, row_ids, slices.dense_shape[0], name=name)
 
 
 integrations.when_there_are_tables(make_dense_gradients_by_row)

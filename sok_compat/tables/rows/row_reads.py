@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
+from sok_compat.tables.rows.row_generations import dense_gradient
 from sok_compat.tables.rows.row_writes import rows_at
 from sok_compat.tables.variable_mixin import VariableMixin
 
@@ -136,5 +137,4 @@ class RowReads(VariableMixin):
 
 @tf.RegisterGradient("SokReadRows")
 def _read_rows_gradient(op: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
-    del op
-    return gradient, None
+    return dense_gradient(op.inputs[1], gradient, is_new=True), None
