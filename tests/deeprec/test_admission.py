@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters and counts of embedding variables in one process."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -96,14 +98,19 @@ def test_the_step_that_admits_a_key_trains_it(graph, name, times, key_filter):
             np.testing.assert_allclose(read[3:], [0.8, 0.6], rtol=1e-6)
 
 
+@contextlib.contextmanager
+def control_flow(is_newer):
+    """That of scripts for TensorFlow 1, or the newer one."""
+    was_newer = tf1.control_flow_v2_enabled()
+    (tf1.enable_control_flow_v2 if is_newer else tf1.disable_control_flow_v2)()
+    yield
+    (tf1.enable_control_flow_v2 if was_newer else tf1.disable_control_flow_v2)()
+
+
 @pytest.fixture
 def older_control_flow():
-    """That of scripts for TensorFlow 1."""
-    is_newer = tf1.control_flow_v2_enabled()
-    tf1.disable_control_flow_v2()
-    yield
-    if is_newer:
-        tf1.enable_control_flow_v2()
+    with control_flow(is_newer=False):
+        yield
 
 
 @pytest.mark.parametrize("key_filter", [None, CounterFilter(2)], ids=["all", "filtered"])
@@ -146,6 +153,36 @@ def test_a_loop_trains_its_keys_alone(graph, older_control_flow, key_filter, is_
         {5: 0.42, 6: 0.42, 7: 0.8},
         {5: -0.322, 6: -0.122, 7: 0.8},
     ]
+
+
+@pytest.mark.parametrize("in_function", [False, True], ids=["newer", "function"])
+def test_loops_whose_gradient_is_dense_say_the_way_out(graph, older_control_flow, in_function):
+    """Their lookup before the loop trains; DeepRec's TensorFlow has no such updates either."""
+    variable = get_variable()
+    ids = tf.constant([5, 6], tf.int64)
+
+    def loop(rows_of):
+        return tf.while_loop(
+            lambda i, _: i < 2,
+            lambda i, total: (i + 1, total + tf.reduce_sum(rows_of(i))),
+            [0, 0.0],
+        )[1]
+
+    def looked_up(i):
+        return tf.nn.embedding_lookup(variable, ids[i])
+
+    optimizer = stock_optimizers.AdagradOptimizer(0.1)
+    with control_flow(is_newer=not in_function):
+        with pytest.raises(NotImplementedError, match="look the keys up before the loop"):
+            optimizer.minimize((tf.function(loop) if in_function else loop)(looked_up))
+        rows = tf.nn.embedding_lookup(variable, ids)
+        train = optimizer.minimize(loop(lambda i: rows[i]))
+    train = [train, optimizer.minimize(loop(looked_up))]
+    with initialized_session() as session:
+        for step in train:
+            before = session.run(rows)
+            session.run(step)
+            assert (session.run(rows) < before).all()
 
 
 def test_lookups_of_a_step_admit_together_in_any_order(graph):

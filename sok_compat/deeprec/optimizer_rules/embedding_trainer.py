@@ -111,7 +111,10 @@ class TrainsEmbeddingVariables(AveragesGradients):
             return tf.no_op()
         raise NotImplementedError(
             f"the gradient of the embedding variable {handle.table_name} must be that of lookups, "
-            "tf.IndexedSlices, got a dense one"
+            "tf.IndexedSlices, got a dense one: its rows do not tell their keys. A tf.while_loop "
+            "makes one in a tf.function, and in a graph with tf.enable_control_flow_v2(): look the "
+            "keys up before the loop, or call tf.disable_control_flow_v2() and keep the loop out "
+            "of functions"
         )
 
     def _applied(
