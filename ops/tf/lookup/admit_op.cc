@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op that counts the keys of a training step and assigns rows to admitted keys.
+// The op that counts the keys of a training step and assigns rows to admitted keys, and the ops
+// that carry gradients of keys that it keeps out into a later step.
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "ops/tf/base/group.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
+#include "ops/tf/lookup/row_gradients.h"
 #include "ops/tf/tables/resource/absent_rows.h"
 
 namespace sok {
@@ -36,6 +40,28 @@ REGISTER_OP("SokAdmitKeys")
         "order, and a key that has lost its row since the lookup gets none in this step; "
         "otherwise rows start at their first values. If an item fails, its table is unchanged, "
         "but items before it are done.");
+
+REGISTER_OP("SokWaitingKeys")
+    .Input("table: resource")
+    .Input("ids: int64")
+    .Output("keys: int64")
+    .SetIsStateful()
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "The keys of ids that SokAdmitKeys has given in this step to keys without a row; 0 for "
+        "other ids.");
+
+REGISTER_OP("SokWaitForRows")
+    .Input("table: resource")
+    .Input("ids: int64")
+    .Input("keys: int64")
+    .Output("ids_now: int64")
+    .SetIsStateful()
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "The ids of an earlier step and the keys that SokWaitingKeys gave for them there; ids "
+        "below "
+        "-1 become such ids of this step.");
 
 class AdmitKeys {
  public:
@@ -75,8 +101,52 @@ class AdmitKeys {
   const std::vector<bool> rows_are_given_;
 };
 
+std::vector<int64_t> OnHost(OpCall& call, const tf::Tensor& vector) {
+  std::vector<int64_t> values(static_cast<size_t>(vector.NumElements()));
+  call.CopyToHost(values.data(), Data<int64_t>(vector), vector.NumElements());
+  return values;
+}
+
+void KeysOfWaiting(tf::OpKernelContext* ctx) {
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  OpCall call(ctx);
+  const std::vector<int64_t> ids = OnHost(call, InputOfRank(ctx, "ids", 1));
+  std::vector<int64_t> keys(ids.size());
+  resource->WithPlanes(call, [&](const TableView&) {
+    const WaitingIds waiting = FindWaiting(ctx, resource.get(), ids);
+    for (size_t i = 0; i < waiting.keys.size(); ++i) keys[waiting.places[i]] = waiting.keys[i];
+  });
+  const auto count = static_cast<int64_t>(keys.size());
+  call.CopyFromHost(Data<int64_t>(Output(ctx, "keys", {count})), keys.data(), count);
+}
+
+void WaitForRows(tf::OpKernelContext* ctx) {
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  OpCall call(ctx);
+  std::vector<int64_t> ids = OnHost(call, InputOfRank(ctx, "ids", 1));
+  const std::vector<int64_t> keys = OnHost(call, InputOfRank(ctx, "keys", 1));
+  if (keys.size() != ids.size()) {
+    Throw(ErrorCode::kInvalidArgument, "SokWaitForRows: ", ids.size(), " ids, but ", keys.size(),
+          " keys");
+  }
+  std::vector<int64_t> waiting;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < kNoRow) waiting.push_back(keys[i]);
+  }
+  resource->WithPlanes(call, [&](const TableView&) {
+    int64_t id = resource->GiveIds(ctx, std::move(waiting));
+    for (int64_t& each : ids) {
+      if (each < kNoRow) each = id--;
+    }
+  });
+  const auto count = static_cast<int64_t>(ids.size());
+  call.CopyFromHost(Data<int64_t>(Output(ctx, "ids_now", {count})), ids.data(), count);
+}
+
 const RegisteredKernel kAdmitKernels[] = {
     {"SokAdmitKeys", Make<StepKernelOf<AdmitKeys>>, {"tables", "step"}},
+    {"SokWaitingKeys", Make<KernelOf<Calls<KeysOfWaiting>>>, {"table"}},
+    {"SokWaitForRows", Make<KernelOf<Calls<WaitForRows>>>, {"table"}},
 };
 
 }  // namespace

@@ -17,30 +17,23 @@ void CheckRows(OpCall& call, Table& table, int64_t count, const int64_t* row_ids
   ThrowNoSuchRow(table.options(), row_id, table.Size(call).num_rows);
 }
 
-/// Replaces ids of keys that wait in the step of `ctx` by the rows that they have by now, and other
-/// ids below kNoRow by kNoRow.
-void FindWaiting(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource* resource,
-                 Table& table, std::vector<int64_t>* row_ids) {
-  const auto waiting = resource->WaitingKeys(ctx);
-  std::vector<size_t> places;
-  std::vector<int64_t> keys;
-  for (size_t i = 0; i < row_ids->size(); ++i) {
-    int64_t& row_id = (*row_ids)[i];
-    if (row_id >= kNoRow) continue;
-    for (const auto& batch : waiting) {
-      const int64_t place = batch->first_id - row_id;
-      if (place < 0 || place >= static_cast<int64_t>(batch->keys.size())) continue;
-      places.push_back(i);
-      keys.push_back(batch->keys[static_cast<size_t>(place)]);
-    }
-    row_id = kNoRow;
-  }
-  const std::vector<int64_t> found =
-      table.FindOnHost(call, static_cast<int64_t>(keys.size()), keys.data());
-  for (size_t i = 0; i < places.size(); ++i) (*row_ids)[places[i]] = found[i];
-}
-
 }  // namespace
+
+WaitingIds FindWaiting(tensorflow::OpKernelContext* ctx, TableResource* resource,
+                       const std::vector<int64_t>& ids) {
+  WaitingIds found;
+  const auto waiting = resource->WaitingKeys(ctx);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= kNoRow) continue;
+    for (const auto& batch : waiting) {
+      const int64_t place = batch->first_id - ids[i];
+      if (place < 0 || place >= static_cast<int64_t>(batch->keys.size())) continue;
+      found.places.push_back(i);
+      found.keys.push_back(batch->keys[static_cast<size_t>(place)]);
+    }
+  }
+  return found;
+}
 
 RowGradients GradientsOf(const TableOptions& options, const tensorflow::Tensor& values,
                          const tensorflow::Tensor& row_ids) {
@@ -56,7 +49,11 @@ RowGradients GradientsOfAdmitted(tensorflow::OpKernelContext* ctx, OpCall& call,
   call.CopyToHost(row_ids.data(), given.row_ids, given.count);
   const auto waits = [](int64_t row_id) { return row_id < kNoRow; };
   if (std::none_of(row_ids.begin(), row_ids.end(), waits)) return given;
-  FindWaiting(ctx, call, resource, view.table, &row_ids);
+  const WaitingIds waiting = FindWaiting(ctx, resource, row_ids);
+  const std::vector<int64_t> rows =
+      view.table.FindOnHost(call, static_cast<int64_t>(waiting.keys.size()), waiting.keys.data());
+  std::replace_if(row_ids.begin(), row_ids.end(), waits, kNoRow);
+  for (size_t i = 0; i < rows.size(); ++i) row_ids[waiting.places[i]] = rows[i];
   std::vector<int64_t> places, admitted;
   for (size_t i = 0; i < row_ids.size(); ++i) {
     if (row_ids[i] == kNoRow) continue;

@@ -3,7 +3,9 @@
 #ifndef SOK_OPS_TF_LOOKUP_ROW_GRADIENTS_H_
 #define SOK_OPS_TF_LOOKUP_ROW_GRADIENTS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ops/tf/tables/resource/table_resource.h"
 
@@ -20,6 +22,15 @@ struct RowGradients {
 RowGradients GradientsOf(const TableOptions& options,
                          const tensorflow::Tensor& values,    // [n, dim]
                          const tensorflow::Tensor& row_ids);  // [n]
+
+/// Those of ids that are of keys that wait for rows in the step of `ctx`.
+struct WaitingIds {
+  std::vector<size_t> places;  // among the ids
+  std::vector<int64_t> keys;
+};
+/// Needs the planes to be locked.
+WaitingIds FindWaiting(tensorflow::OpKernelContext* ctx, TableResource* resource,
+                       const std::vector<int64_t>& ids);
 
 /// The gradients of rows that the table has by now, where a filter may have kept keys out when a
 /// lookup of the step counted them; others' are left out.

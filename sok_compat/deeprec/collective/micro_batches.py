@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from sok_compat.runtime.graphs import ancestors, state_of
+from sok_compat.runtime.op_library import ops
 
 _SET_FIRST = (
     "set optimizer_options.micro_batch_num before the optimizer's minimize() or apply_gradients()"
@@ -69,17 +70,22 @@ def mean_gradients(grads_and_vars: Iterable[tuple[Any, tf.Variable]]) -> list[tu
         )
         with tf.control_dependencies([check]):
             number = tf.identity(step.number)
-        return [(_mean(gradient, number, step), variable) for gradient, variable in pairs]
+        return [(_mean(gradient, variable, number, step), variable) for gradient, variable in pairs]
 
 
-def _mean(gradient: Any, number: tf.Tensor, step: _Step) -> Any:
+def _mean(gradient: Any, variable: Any, number: tf.Tensor, step: _Step) -> Any:
     if gradient is None:
         return None
     if isinstance(gradient, tf.IndexedSlices):
-        values, indices = (
-            tf.concat([_earlier(part, step), part], axis=0)
-            for part in (gradient.values, gradient.indices)
-        )
+        values, indices = gradient.values, gradient.indices
+        earlier_values, earlier_indices = (_earlier(part, step) for part in (values, indices))
+        history = getattr(variable, "history", None)
+        if history is not None and history.filter_freq:
+            # Ids of keys without a row are those of a run.
+            keys = _earlier(ops.sok_waiting_keys(variable.table_handle, indices), step)
+            earlier_indices = ops.sok_wait_for_rows(variable.table_handle, earlier_indices, keys)
+        values = tf.concat([earlier_values, values], axis=0)
+        indices = tf.concat([earlier_indices, indices], axis=0)
         values /= tf.cast(number, values.dtype)
         return tf.IndexedSlices(values, indices, gradient.dense_shape)
     total = gradient + _earlier(gradient, step, is_dense=True)

@@ -107,6 +107,10 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
       tensorflow::OpKernelContext* ctx) {
     return steps_->registry().WaitingKeys(steps_->StepOf(ctx), contents_);
   }
+  /// StepRegistry::GiveIds in the step of `ctx`. Needs the planes to be locked.
+  int64_t GiveIds(tensorflow::OpKernelContext* ctx, std::vector<int64_t> keys) {
+    return steps_->registry().GiveIds(steps_->StepOf(ctx), contents_, std::move(keys));
+  }
   /// Which row ids of gradients still are those of their keys, with a hash index.
   RowGenerations& generations() { return generations_; }
   /// Waits. kFailedPrecondition if Initialize has not run.

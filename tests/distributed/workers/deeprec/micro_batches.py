@@ -14,6 +14,10 @@ ROWS = dict(
     ids=np.random.default_rng(0).integers(0, 9, [24, 2]).astype(np.int64),
     wanted=np.random.default_rng(1).normal(size=24).astype(np.float32),
 )
+WAITING = tf.EmbeddingVariableOption(  # keys read as if they had rows
+    init_option=tf.InitializerOption(default_value_no_permission=1.0),
+    filter_option=tf.CounterFilter(2),
+)
 OPTIMIZERS = {
     "AdamAsync": lambda: tf.train.AdamAsyncOptimizer(0.1),
     "Adagrad": lambda: tf.train.AdagradOptimizer(0.1),
@@ -38,11 +42,12 @@ def train(optimizer):
     tables = [
         tf.get_embedding_variable("a", 4),
         tf.get_embedding_variable("b", 4),
+        tf.get_embedding_variable("d", 4, initializer=ones, ev_option=WAITING),
         tf.get_variable("c", initializer=tf.reshape(tf.range(36.0), [9, 4]) / 36.0),
     ]
     rows = tf.data.Dataset.from_tensor_slices(ROWS).batch(12 // SIZE // NUMBER).shard(SIZE, RANK)
     batch = tf.data.make_one_shot_iterator(rows).get_next()
-    ids = [batch["ids"][:, 0], batch["ids"][:, 1], batch["ids"][:, 1]]
+    ids = [batch["ids"][:, 0], *[batch["ids"][:, 1]] * 3]
     looked_up = tf.concat([*map(tf.nn.embedding_lookup, tables, ids)], axis=1)
     logits = tf.layers.dense(looked_up, 1, kernel_initializer=ones)[:, 0]
     loss = tf.reduce_mean((logits - batch["wanted"]) ** 2)
