@@ -126,8 +126,9 @@ class Benchmark {
     const double seconds = MedianSeconds(3, [&](int) {
       table_ = CpuEngine().MakeTable(options);
       for (int64_t begin = 0; begin < num_keys_; begin += kInsertBatch) {
-        table_->FindOrInsert(*call_, std::min(kInsertBatch, num_keys_ - begin), keys.data() + begin,
-                             /*keys_are_distinct=*/true, nullptr, {}, row_ids.data() + begin);
+        table_->FindOrInsert(*call_,
+                             {std::min(kInsertBatch, num_keys_ - begin), keys.data() + begin, true},
+                             {}, row_ids.data() + begin);
       }
     });
     Print("insert, all new (no planes)", seconds / static_cast<double>(num_keys_), line_seconds_);
@@ -144,8 +145,8 @@ class Benchmark {
     };
     Print("find, all held", MedianSeconds(kRuns, find) / kBatch, line_seconds_);
     const auto find_or_insert = [&](int run) {
-      table_->FindOrInsert(*call_, kBatch, batches[static_cast<size_t>(run)].data(),
-                           /*keys_are_distinct=*/false, nullptr, {}, row_ids.data());
+      table_->FindOrInsert(*call_, {kBatch, batches[static_cast<size_t>(run)].data()}, {},
+                           row_ids.data());
     };
     Print("find or insert, all held", MedianSeconds(kRuns, find_or_insert) / kBatch, line_seconds_);
     for (auto& batch : batches) {

@@ -127,8 +127,7 @@ void MeasureTables(Call& call) {
     std::shared_ptr<Table> table;
     std::shared_ptr<Plane> rows;
     const auto insert = [&] {
-      table->FindOrInsert(call, kRows, keys.data(), true, nullptr, {rows.get(), {}},
-                          row_ids.data());
+      table->FindOrInsert(call, {kRows, keys.data(), true}, {rows.get(), {}}, row_ids.data());
     };
     Measure("insert rows of 16" + kind, [&](int) {
       table = CpuEngine().MakeTable(Options(use_hash_index, 16));

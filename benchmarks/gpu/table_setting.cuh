@@ -79,7 +79,7 @@ class TableSetting {
         const QueueCall<CudaQueue> call(queue_, stream);
         queue_.ForEach(chunk, ConsecutiveKeys{begin, keys.data()});
       }
-      table_.FindOrInsert(*call_, chunk, keys.data(), true, nullptr, planes_, row_ids.data());
+      table_.FindOrInsert(*call_, {chunk, keys.data(), true}, planes_, row_ids.data());
     }
     const QueueCall<CudaQueue> call(queue_, stream);  // not zeros: they may run faster
     queue_.ForEach(num_keys * dim, FillFloats{rows_.data().As<float>()});
@@ -126,7 +126,7 @@ class TableSetting {
       queue_.FillBytes(state_.data().From(first_row).data, 0, batch * dim_ * 8);
     });
     const Timing time = Time(stream_, kRuns, [&](int run) {
-      table_.FindOrInsert(*call_, batch, keys.data() + run * batch, true, nullptr, planes_,
+      table_.FindOrInsert(*call_, {batch, keys.data() + run * batch, true}, planes_,
                           row_ids.data());
     });
     Print("find or insert, all new, first values and slots written", setting, time,
@@ -195,8 +195,8 @@ class TableSetting {
     if (!HasRoomFor(3 * batch)) return;
     const auto time_insert = [&](bool distinct) {
       return Time(stream_, repeats_, [&](int run) {
-        table_.FindOrInsert(*call_, batch, batches.Of(batches.keys, run), distinct, nullptr,
-                            planes_, row_ids.data());
+        table_.FindOrInsert(*call_, {batch, batches.Of(batches.keys, run), distinct}, planes_,
+                            row_ids.data());
       });
     };
     if (are_distinct) Print("find or insert, hits, distinct", setting, time_insert(true), ceiling);

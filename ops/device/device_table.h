@@ -48,8 +48,8 @@ class DeviceTable : public Table {
   void Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
   void GatherRows(Call& call, int64_t num_keys, const int64_t* keys, const Plane& rows,
                   float* out) override;
-  void FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys, bool keys_are_distinct,
-                    const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
+  void FindOrInsert(Call& call, const KeyBatch& batch, const Planes& planes,
+                    int64_t* row_ids) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;
   int64_t Erase(Call& call, int64_t num_keys, const int64_t* keys) override;
   int64_t Evict(Call& call, int64_t num_keys, const int64_t* keys) override;
@@ -114,8 +114,7 @@ class DeviceTable : public Table {
   int64_t CheckKeys(int64_t num_keys, const int64_t* keys);
   TableCounters ReadCounters();
   void Empty();
-  void Insert(int64_t num_keys, const int64_t* keys, bool are_distinct, const float* initial_rows,
-              const QueuePlanes& planes, int64_t* row_ids);
+  void Insert(const KeyBatch& batch, const QueuePlanes& planes, int64_t* row_ids);
   int64_t CopyHeld(int64_t first_row, int64_t num_rows, int64_t* keys, int64_t* row_ids);
   void TightenBounds();
   int64_t Limit() const { return std::min(options_.capacity, kMaxKeys); }
@@ -129,7 +128,7 @@ class DeviceTable : public Table {
                     int64_t* new_rows);
   void InsertDirectly(int64_t end_row, const NewKeys& new_keys, const QueuePlanes& planes,
                       int64_t* new_rows);
-  NewKeys FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct, int64_t* row_ids);
+  NewKeys FindNewKeys(const KeyBatch& batch, int64_t* row_ids);
   void WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows, const float* initial_rows,
                     const QueuePlanes& planes);
   using Counter = decltype(&TableCounters::num_keys);

@@ -111,29 +111,27 @@ void DeviceTable<Queue>::GatherRows(Call& call, int64_t num_keys, const int64_t*
 }
 
 template <typename Queue>
-void DeviceTable<Queue>::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
-                                      bool keys_are_distinct, const float* initial_rows,
-                                      const Planes& planes, int64_t* row_ids) {
-  CheckBatchSize(num_keys, kMaxBatch);
-  if (num_keys == 0) return;
+void DeviceTable<Queue>::FindOrInsert(Call& call, const KeyBatch& batch, const Planes& planes,
+                                      int64_t* row_ids) {
+  CheckBatchSize(batch.num_keys, kMaxBatch);
+  if (batch.num_keys == 0) return;
   const Turn turn(*state_, call.stream());
-  Insert(num_keys, keys, keys_are_distinct, initial_rows, OnQueue(planes), row_ids);
+  Insert(batch, OnQueue(planes), row_ids);
 }
 
 template <typename Queue>
-void DeviceTable<Queue>::Insert(int64_t num_keys, const int64_t* keys, bool are_distinct,
-                                const float* initial_rows, const QueuePlanes& planes,
+void DeviceTable<Queue>::Insert(const KeyBatch& batch, const QueuePlanes& planes,
                                 int64_t* row_ids) {
-  const int64_t end_row = CheckKeys(num_keys, keys);
+  const int64_t end_row = CheckKeys(batch.num_keys, batch.keys);
   typename Scratch<Queue>::Frame frame(scratch_);
-  const NewKeys new_keys = FindNewKeys(num_keys, keys, are_distinct, row_ids);
-  auto* new_rows = scratch_.template Take<int64_t>(num_keys);
+  const NewKeys new_keys = FindNewKeys(batch, row_ids);
+  auto* new_rows = scratch_.template Take<int64_t>(batch.num_keys);
   if (options_.use_hash_index) {
-    InsertHashed(num_keys, new_keys, planes, new_rows);
+    InsertHashed(batch.num_keys, new_keys, planes, new_rows);
   } else {
     InsertDirectly(end_row, new_keys, planes, new_rows);
   }
-  WriteNewRows(new_keys, new_rows, initial_rows, planes);
+  WriteNewRows(new_keys, new_rows, batch.initial_rows, planes);
   queue_.ForEach(new_keys.num_missing,
                  FillMissing{new_keys.places, new_keys.numbers, new_rows, row_ids});
 }
@@ -171,22 +169,22 @@ void DeviceTable<Queue>::InsertDirectly(int64_t end_row, const NewKeys& new_keys
 
 /// Looks all keys up, and collects those that have no row.
 template <typename Queue>
-typename DeviceTable<Queue>::NewKeys DeviceTable<Queue>::FindNewKeys(int64_t num_keys,
-                                                                     const int64_t* keys,
-                                                                     bool are_distinct,
+typename DeviceTable<Queue>::NewKeys DeviceTable<Queue>::FindNewKeys(const KeyBatch& batch,
                                                                      int64_t* row_ids) {
+  const int64_t num_keys = batch.num_keys;
   const int64_t num_tiles = NumTiles(num_keys);
   auto* missing = scratch_.template Take<uint32_t>(num_tiles);
   auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
   auto* missing_keys = scratch_.template Take<int64_t>(num_keys);
   auto* places = scratch_.template Take<int32_t>(num_keys);
   WithIndex([&](auto index) {
-    queue_.ForEachVote(num_keys, FindRowsAndMissing{index, keys, row_ids, missing});
+    queue_.ForEachVote(num_keys, FindRowsAndMissing{index, batch.keys, row_ids, missing});
   });
   queue_.ExclusiveSum(num_tiles, TileCount{missing, num_keys}, tile_sums);
-  queue_.ForEach(num_keys, CompactMissing{keys, {missing, tile_sums}, missing_keys, places});
+  queue_.ForEach(num_keys, CompactMissing{batch.keys, {missing, tile_sums}, missing_keys, places});
   const Count num_missing(num_keys, tile_sums + num_tiles);
-  if (are_distinct) return {num_missing, missing_keys, places, num_missing, places, nullptr};
+  if (batch.keys_are_distinct)
+    return {num_missing, missing_keys, places, num_missing, places, nullptr};
   auto* distinct = scratch_.template Take<int64_t>(num_keys);
   auto* first_positions = scratch_.template Take<int32_t>(num_keys);
   auto* numbers = scratch_.template Take<int32_t>(num_keys);
@@ -310,7 +308,7 @@ void DeviceTable<Queue>::InsertAll(Call& call, const Planes& planes) {
   for (int64_t begin = 0; begin < rows.num_rows; begin += slice) {
     const int64_t count = std::min(slice, rows.num_rows - begin);
     queue_.ForEach(count, KeysOfRows{rows, begin, keys});
-    Insert(count, keys, /*are_distinct=*/true, nullptr, OnQueue(planes), row_ids);
+    Insert({count, keys, true}, OnQueue(planes), row_ids);
   }
 }
 

@@ -13,7 +13,7 @@ AppendedKeys Table::Append(Call& call, int64_t num_keys, const int64_t* keys,
           "': a table without a hash index cannot append keys to consecutive rows");
   }
   const TableSize before = Size(call);
-  FindOrInsert(call, num_keys, keys, /*keys_are_distinct=*/false, nullptr, Planes(), row_ids_room);
+  FindOrInsert(call, {num_keys, keys}, Planes(), row_ids_room);
   return {before.num_rows, num_keys - (Size(call).num_keys - before.num_keys)};
 }
 

@@ -43,6 +43,14 @@ struct Planes {
   std::vector<Slot> slots;
 };
 
+/// Keys that are to have rows.
+struct KeyBatch {
+  int64_t num_keys = 0;
+  const int64_t* keys = nullptr;        // [num_keys]
+  bool keys_are_distinct = false;       // known to the caller
+  const float* initial_rows = nullptr;  // [num_keys, dim], or nullptr: first values
+};
+
 /// Contents of a table in the order of row ids, in memory of the call.
 struct TableEntries {
   int64_t count = 0;
@@ -98,15 +106,11 @@ class Table {
                           const Plane& rows,
                           float* out) = 0;  // [num_keys, dim]
 
-  /// As Find, but a missing key gets the next free row, in the order of `keys`, and the row gets
+  /// As Find, but a missing key gets the next free row, in the order of the keys, and the row gets
   /// its first value in every plane before any other call can see it. Planes that move when they
   /// grow must have memory for size + num_keys rows (without a hash index: for the capacity).
   /// Throws kOutOfCapacity if the new keys do not all fit.
-  virtual void FindOrInsert(Call& call, int64_t num_keys,
-                            const int64_t* keys,        // [num_keys]
-                            bool keys_are_distinct,     // known to the caller
-                            const float* initial_rows,  // [num_keys, dim], or nullptr: first values
-                            const Planes& planes,
+  virtual void FindOrInsert(Call& call, const KeyBatch& batch, const Planes& planes,
                             int64_t* row_ids) = 0;  // [num_keys]
 
   /// Fills a table that has a hash index, that nobody else uses yet, and of which no key was

@@ -11,6 +11,11 @@
 namespace sok {
 namespace {
 
+int64_t NextContents() {
+  static std::atomic<int64_t> last{0};
+  return ++last;
+}
+
 /// The number of distinct keys without a row.
 int64_t NumNew(int64_t num_keys, const int64_t* keys, const std::vector<int64_t>& row_ids) {
   std::vector<int64_t> absent;
@@ -35,13 +40,31 @@ std::vector<int64_t> Insert(Call& call, Table& table, const Planes& planes, cons
                              FloatRows(arrival.initial_rows, dim), initial_rows);
   }
   int64_t* row_ids = call.Temporary<int64_t>(count);
-  table.FindOrInsert(call, count, call.OnDevice(keys.data(), count), /*keys_are_distinct=*/true,
-                     initial_rows, planes, row_ids);
+  table.FindOrInsert(call, {count, call.OnDevice(keys.data(), count), true, initial_rows}, planes,
+                     row_ids);
   call.CopyToHost(rows.data(), row_ids, count);
   return rows;
 }
 
 }  // namespace
+
+KeyPolicy::KeyPolicy(const HistoryOptions& options, StepRegistry& steps, const void* table,
+                     OnEvicted on_evicted)
+    : steps_(steps),
+      table_(table),
+      on_evicted_(std::move(on_evicted)),
+      contents_(NextContents()),
+      history_(options) {}
+
+std::unique_ptr<KeyPolicy> KeyPolicy::ForNewContents() const {
+  auto made = std::make_unique<KeyPolicy>(options(), steps_, table_, on_evicted_);
+  made->num_evicted_ = num_evicted_.load();
+  return made;
+}
+
+void KeyPolicy::Begin(Arrival* arrival) {
+  if (needs_steps()) arrival->since = steps_.Use(arrival->running_step, table_);
+}
 
 KeyHistory& KeyPolicy::KeptHistory(const Table& table) {
   if (options().is_kept) return history_;
@@ -60,8 +83,7 @@ Evicted KeyPolicy::Arrive(Call& call, Table& table, const Planes& planes, const 
     const std::lock_guard<FairSharedMutex> lock(history_.mutex());
     return ArriveAtLimit(call, table, planes, arrival, row_ids);
   } else if (arrival.purpose == Purpose::kInsert) {
-    table.FindOrInsert(call, arrival.num_keys, arrival.keys, arrival.keys_are_distinct,
-                       arrival.initial_rows, planes, row_ids);
+    table.FindOrInsert(call, arrival, planes, row_ids);
   } else {
     table.Find(call, arrival.num_keys, arrival.keys, row_ids);
     if (options().has_filter()) HideGiven(call, arrival, row_ids);
@@ -93,7 +115,7 @@ Evicted KeyPolicy::InsertAbsent(Call& call, Table& table, const Planes& planes, 
 
 /// A step sees keys as they were before it.
 void KeyPolicy::HideGiven(Call& call, const Arrival& arrival, int64_t* row_ids) {
-  const std::vector<int64_t> given = steps_.GivenRows(arrival.running_step);
+  const std::vector<int64_t> given = steps_.GivenRows(arrival.running_step, contents_);
   if (given.empty()) return;
   std::vector<int64_t> found(static_cast<size_t>(arrival.num_keys));
   call.CopyToHost(found.data(), row_ids, arrival.num_keys);
@@ -113,8 +135,7 @@ Evicted KeyPolicy::ArriveAtLimit(Call& call, Table& table, const Planes& planes,
   if (arrival.purpose != Arrival::Purpose::kUse) victims = ChooseVictims(call, table, arrival);
   // Inserts before it evicts: rows of evicted keys are not free before the step ends.
   if (arrival.purpose == Arrival::Purpose::kInsert) {
-    table.FindOrInsert(call, num_keys, arrival.keys, arrival.keys_are_distinct,
-                       arrival.initial_rows, planes, row_ids);
+    table.FindOrInsert(call, arrival, planes, row_ids);
   } else {
     table.Find(call, num_keys, arrival.keys, row_ids);
   }
@@ -156,7 +177,8 @@ void KeyPolicy::EvictRows(Call& call, Table& table, const Evicted& gone) {
   for (const int64_t row_id : gone.rows) {
     if (options().limits_keys()) history_.SetGone(row_id);
   }
-  steps_.NoteEvicted(gone.keys, gone.rows);
+  num_evicted_ += count;
+  on_evicted_(gone);
   evicted_.push_back({steps_.Now(), count});  // later: steps may have found the keys until now
 }
 
@@ -193,11 +215,11 @@ void KeyPolicy::Train(Call& call, Table& table, const Planes& planes, const Arri
     rows[admitted.positions[i]] = given[i];
   }
   history.NoteStep(arrival.training_step);
-  if (options().has_filter()) steps_.NoteGiven(arrival.running_step, given);
+  if (options().has_filter()) steps_.Give(arrival.running_step, contents_, given);
   if (!waiting.keys.empty()) {
     history.waiting().Put(call.executor(), static_cast<int64_t>(waiting.keys.size()),
                           waiting.keys.data(), waiting.seen.data());
-    int64_t id = steps_.NoteWaiting(arrival.running_step, std::move(waiting.keys));
+    int64_t id = steps_.GiveIds(arrival.running_step, contents_, std::move(waiting.keys));
     for (const size_t position : waiting.positions) rows[position] = id--;
   }
   call.CopyFromHost(row_ids, rows.data(), arrival.num_keys);
@@ -226,7 +248,8 @@ void KeyPolicy::ReturnRows(Call& call, Table& table) {
   const std::lock_guard<FairSharedMutex> lock(history_.mutex());
   int64_t num_rows = 0;
   auto held = evicted_.begin();
-  for (; held != evicted_.end() && !steps_.IsInUse(held->moment); ++held) num_rows += held->count;
+  for (; held != evicted_.end() && !steps_.IsInUse(table_, held->moment); ++held)
+    num_rows += held->count;
   if (num_rows > 0) table.ReturnRows(call, num_rows);  // may fail
   evicted_.erase(evicted_.begin(), held);
 }

@@ -4,17 +4,20 @@
 #ifndef SOK_OPS_HISTORY_KEY_POLICY_H_
 #define SOK_OPS_HISTORY_KEY_POLICY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "ops/history/key_history.h"
-#include "ops/history/table_steps.h"
+#include "ops/history/step_registry.h"
 
 namespace sok {
 
-/// Keys that come to a table in one lookup or training step.
-struct Arrival {
+/// Keys that come to a table in one lookup or training step; not all purposes give them rows.
+struct Arrival : KeyBatch {
   enum class Purpose {
     kFind,      // keys without a row get none
     kUse,       // as kFind, but a table with a limit of keys records their use
@@ -23,21 +26,18 @@ struct Arrival {
     kTrain,     // distinct keys are counted, and get rows if they have come often enough
   };
   Purpose purpose = Purpose::kFind;
-  int64_t num_keys = 0;
-  const int64_t* keys = nullptr;        // [num_keys], in the engine's memory
-  bool keys_are_distinct = false;       // known to the caller
-  const float* initial_rows = nullptr;  // [num_keys, dim], there, too; nullptr: first values
   /// [num_keys], on the host: the row ids that a lookup has found; nullptr: unknown. Only keys with
   /// kNoRow get rows, and initial_rows are theirs, in their order.
   const int64_t* found = nullptr;
   int64_t running_step = 0;  // the step that looks them up
-  int64_t since = 0;         // when that step first used the table
+  int64_t since = 0;         // by KeyPolicy::Begin: when that step first used the table; 0: unused
   int64_t generation = 0;    // of the row ids of keys that keep their rows
   // kTrain, on the host:
   int64_t training_step = 0;
   const int32_t* counts = nullptr;  // [num_keys], occurrences in this training step
 };
 
+/// Keys that have lost their rows, whose ids running steps may still hold.
 struct Evicted {
   std::vector<int64_t> keys;
   std::vector<int64_t> rows;
@@ -54,18 +54,30 @@ struct EvictionRule {
 /// them rows and evicts none. Thread-safe. After an error, nothing has changed.
 class KeyPolicy {
  public:
-  KeyPolicy(const HistoryOptions& options, TableSteps& steps) : history_(options), steps_(steps) {}
+  using OnEvicted = std::function<void(const Evicted& gone)>;
+  /// `steps` know the table by `table`. Calls `on_evicted` before rows are reused.
+  KeyPolicy(const HistoryOptions& options, StepRegistry& steps, const void* table,
+            OnEvicted on_evicted);
+  /// For new contents of the table.
+  std::unique_ptr<KeyPolicy> ForNewContents() const;
 
   const HistoryOptions& options() const { return history_.options(); }
   /// nullptr if none is kept.
   KeyHistory* history() { return options().is_kept ? &history_ : nullptr; }
   /// kFailedPrecondition if none is kept.
   KeyHistory& KeptHistory(const Table& table);
-  /// Whether steps must note when they use the table.
+  /// Whether Begin needs the running step.
   bool needs_steps() const { return options().may_evict() || options().has_filter(); }
+  /// A unique number of the contents, by which steps know them.
+  int64_t contents() const { return contents_; }
 
+  /// A moment later than all moments until now.
+  int64_t Now() { return steps_.Now(); }
+
+  /// Called before a step finds rows whose ids it may keep: they are not reused while it runs.
+  void Begin(Arrival* arrival);
   /// row_ids[i] = the row of keys[i], kNoRow, or, for a key that kTrain has counted and that waits
-  /// for a row, an id of TableSteps::NoteWaiting. With a limit of keys, new keys above the limit
+  /// for a row, an id of StepRegistry::GiveIds. With a limit of keys, new keys above the limit
   /// evict the least recently used ones that the step has not used, which are returned in the order
   /// of their last uses; throws kOutOfCapacity if those are too few. Otherwise throws as Table.
   Evicted Arrive(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
@@ -92,6 +104,8 @@ class KeyPolicy {
               const std::vector<KeySeen>& seen);
   /// The number of keys that a filter has counted exactly and that have no row.
   int64_t NumWaiting();
+  /// The number of keys evicted since the table was made, from earlier contents, too.
+  int64_t num_evicted() const { return num_evicted_; }
 
  private:
   struct CountedKeys {
@@ -120,8 +134,12 @@ class KeyPolicy {
     int64_t moment;
     int64_t count;
   };
+  StepRegistry& steps_;
+  const void* const table_;
+  const OnEvicted on_evicted_;
+  const int64_t contents_;
   KeyHistory history_;
-  TableSteps& steps_;
+  std::atomic<int64_t> num_evicted_{0};
   std::deque<EvictedRows> evicted_;  // not returned yet; needs the history's mutex
 };
 

@@ -51,8 +51,7 @@ void StoredTable::Insert(DeviceStream stream, int64_t num_keys, const int64_t* k
   const auto in_progress = Begin();
   const auto call = NewCall(stream);
   const auto insert = [&] {
-    table_->FindOrInsert(*call, num_keys, keys, /*keys_are_distinct=*/false, initial_rows,
-                         {rows_.get(), {}}, row_ids);
+    table_->FindOrInsert(*call, {num_keys, keys, false, initial_rows}, {rows_.get(), {}}, row_ids);
   };
   {
     std::shared_lock<FairSharedMutex> lock(rows_mutex_);

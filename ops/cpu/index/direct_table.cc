@@ -65,15 +65,14 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
   return num_missing;
 }
 
-void CpuDirectTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
-                                  bool keys_are_distinct, const float* initial_rows,
-                                  const Planes& planes, int64_t* row_ids) {
+void CpuDirectTable::FindOrInsert(Call& call, const KeyBatch& batch, const Planes& planes,
+                                  int64_t* row_ids) {
   Executor& executor = call.executor();
-  if (FindLockFree(executor, num_keys, keys, row_ids) == 0) return;
+  if (FindLockFree(executor, batch.num_keys, batch.keys, row_ids) == 0) return;
   std::lock_guard<std::mutex> writer(writer_mutex_);
   // Again: another writer may have inserted some of them meanwhile.
-  const int64_t num_missing = FindLockFree(executor, num_keys, keys, row_ids);
-  NewKeys new_keys(options_.name, num_missing, num_keys, keys, row_ids, keys_are_distinct);
+  const int64_t num_missing = FindLockFree(executor, batch.num_keys, batch.keys, row_ids);
+  NewKeys new_keys(options_.name, batch, num_missing, row_ids);
   int64_t end_row = num_rows_;
   const Placement placement = options_.placement;
   new_keys.row_ids.reserve(new_keys.keys.size());
@@ -82,7 +81,7 @@ void CpuDirectTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* k
     end_row = std::max(end_row, new_keys.row_ids.back() + 1);
   }
   MakeRoom(options_, planes, end_row);
-  new_keys.WriteRows(executor, options_, initial_rows, planes);
+  new_keys.WriteRows(executor, options_, batch.initial_rows, planes);
   for (const int64_t row : new_keys.row_ids) held_.Add(row);
   size_ += new_keys.size();
   num_rows_ = end_row;
@@ -142,8 +141,7 @@ void CpuDirectTable::InsertAll(Call& call, const Planes& planes) {
     const int64_t end = std::min(begin + kSliceRows, most_rows_);
     for (int64_t row = begin; row < end; ++row) keys.push_back(options_.placement.GlobalKey(row));
     row_ids.resize(keys.size());
-    FindOrInsert(call, end - begin, keys.data(), /*keys_are_distinct=*/true, nullptr, planes,
-                 row_ids.data());
+    FindOrInsert(call, {end - begin, keys.data(), true}, planes, row_ids.data());
   }
 }
 

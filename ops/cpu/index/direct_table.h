@@ -30,8 +30,8 @@ class CpuDirectTable : public Table {
                   float* out) override {
     sok::GatherRows(call, *this, num_keys, keys, rows, out);
   }
-  void FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys, bool keys_are_distinct,
-                    const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
+  void FindOrInsert(Call& call, const KeyBatch& batch, const Planes& planes,
+                    int64_t* row_ids) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;
   int64_t Erase(Call& call, int64_t num_keys, const int64_t* keys) override;
   /// A key keeps its row for ever.

@@ -55,19 +55,20 @@ int64_t CpuHashTable::FindLocked(Executor& executor, int64_t num_keys, const int
   return num_missing;
 }
 
-void CpuHashTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
-                                bool keys_are_distinct, const float* initial_rows,
-                                const Planes& planes, int64_t* row_ids) {
+void CpuHashTable::FindOrInsert(Call& call, const KeyBatch& batch, const Planes& planes,
+                                int64_t* row_ids) {
   Executor& executor = call.executor();
-  FindResult found = FindShared(executor, num_keys, keys, row_ids);
+  FindResult found = FindShared(executor, batch.num_keys, batch.keys, row_ids);
   if (found.num_missing == 0) return;
   std::lock_guard<std::mutex> writer(writer_mutex_);
-  if (version_ != found.version) found = FindShared(executor, num_keys, keys, row_ids);
-  NewKeys new_keys(options_.name, found.num_missing, num_keys, keys, row_ids, keys_are_distinct);
+  if (version_ != found.version) {
+    found = FindShared(executor, batch.num_keys, batch.keys, row_ids);
+  }
+  NewKeys new_keys(options_.name, batch, found.num_missing, row_ids);
   CheckFits(new_keys.size());
   MakeRoom(options_, planes, NumRowsWith(new_keys.size()));
   new_keys.row_ids = NextRows(new_keys.size());
-  new_keys.WriteRows(executor, options_, initial_rows, planes);
+  new_keys.WriteRows(executor, options_, batch.initial_rows, planes);
   {
     // The parts of its loops take no lock, as in FindLocked.
     std::unique_lock<FairSharedMutex> lock(index_mutex_);

@@ -28,8 +28,8 @@ class CpuHashTable : public Table {
                   float* out) override {
     sok::GatherRows(call, *this, num_keys, keys, rows, out);
   }
-  void FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys, bool keys_are_distinct,
-                    const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
+  void FindOrInsert(Call& call, const KeyBatch& batch, const Planes& planes,
+                    int64_t* row_ids) override;
   AppendedKeys Append(Call& call, int64_t num_keys, const int64_t* keys,
                       int64_t* row_ids_room) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;

@@ -64,8 +64,8 @@ void CheckRowsToUpdate(const TableOptions& options, int64_t num_rows, int64_t co
   if (first < count) ThrowNoSuchRow(options, row_ids[first], num_rows);
 }
 
-NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,
-                 const int64_t* batch_keys, const int64_t* batch_row_ids, bool keys_are_distinct) {
+NewKeys::NewKeys(const std::string& table_name, const KeyBatch& batch, int64_t num_missing,
+                 const int64_t* batch_row_ids) {
   if (num_missing > INT32_MAX) {
     Throw(ErrorCode::kInvalidArgument, "table '", table_name, "': ", num_missing,
           " new keys in one batch are above the limit of ", INT32_MAX,
@@ -73,12 +73,12 @@ NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num
   }
   places_.reserve(static_cast<size_t>(num_missing));
   keys.reserve(static_cast<size_t>(num_missing));
-  for (int64_t i = 0; i < num_keys; ++i) {
+  for (int64_t i = 0; i < batch.num_keys; ++i) {
     if (batch_row_ids[i] != kNoRow) continue;
     places_.push_back(i);
-    keys.push_back(batch_keys[i]);
+    keys.push_back(batch.keys[i]);
   }
-  if (keys_are_distinct) return;
+  if (batch.keys_are_distinct) return;
   numbers_.resize(places_.size());
   const int64_t num_distinct =
       NumberByFirstAppearance(num_missing, keys.data(), keys.data(), numbers_.data());

@@ -29,10 +29,8 @@ void CheckRowsToUpdate(const TableOptions& options, int64_t num_rows, int64_t co
 class NewKeys {
  public:
   /// Throws kInvalidArgument if more than INT32_MAX of the keys have no row.
-  NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,
-          const int64_t* keys,     // [num_keys]
-          const int64_t* row_ids,  // [num_keys], num_missing of them kNoRow
-          bool keys_are_distinct);
+  NewKeys(const std::string& table_name, const KeyBatch& batch, int64_t num_missing,
+          const int64_t* row_ids);  // [num_keys], num_missing of them kNoRow
 
   int64_t size() const { return static_cast<int64_t>(keys.size()); }
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "ops/history/key_policy.h"
+#include "ops/history/step_registry.h"
 #include "ops/tests/conformance/engine_fixture.h"
-#include "ops/tf/steps/step_registry.h"
 
 namespace sok {
 namespace {
@@ -27,52 +27,31 @@ using testing::TestedTable;
 using testing::Words;
 using Purpose = Arrival::Purpose;
 
-/// The steps of one table.
-class Steps : public TableSteps {
- public:
-  int64_t Now() override { return registry_.Now(); }
-  bool IsInUse(int64_t moment) override { return registry_.IsInUse(this, moment); }
-  void NoteGiven(int64_t step, const Ids& rows) override { registry_.Give(step, 1, rows); }
-  Ids GivenRows(int64_t step) override { return registry_.GivenRows(step, 1); }
-  int64_t NoteWaiting(int64_t step, Ids keys) override {
-    return registry_.GiveIds(step, 1, std::move(keys));
-  }
-  void NoteEvicted(const Ids& keys, const Ids& rows) override {
-    CHECK_EQ(keys.size(), rows.size());
-    num_evicted += Size(keys);
-  }
-
-  StepRegistry& registry() { return registry_; }
-  std::atomic<int64_t> num_evicted{0};
-
- private:
-  StepRegistry registry_;
-};
-
 /// A step that runs while this lives.
 class Step {
  public:
-  explicit Step(Steps& steps) : steps_(steps), number_(steps.registry().Join(this, nullptr).step) {
-    since_ = steps.registry().Use(number_, &steps);
-  }
-  ~Step() { steps_.registry().Forget(this); }
+  explicit Step(StepRegistry& steps) : steps_(steps), number_(steps.Join(this, nullptr).step) {}
+  ~Step() { steps_.Forget(this); }
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
   int64_t number() const { return number_; }
-  int64_t since() const { return since_; }
 
  private:
-  Steps& steps_;
+  StepRegistry& steps_;
   const int64_t number_;
-  int64_t since_ = 0;
 };
 
 /// A table with a policy; arrays of the host in and out.
 struct TableWithPolicy {
   TableWithPolicy(const TestedEngine& engine, const HistoryOptions& history,
                   int64_t capacity = 100'000)
-      : tested(engine), table(engine, Options(true, capacity)), policy(history, steps) {}
+      : tested(engine),
+        table(engine, Options(true, capacity)),
+        policy(history, steps, this, [this](const Evicted& gone) {
+          CHECK_EQ(gone.keys.size(), gone.rows.size());
+          num_evicted += Size(gone.keys);
+        }) {}
 
   struct Result {
     Ids row_ids;
@@ -90,7 +69,7 @@ struct TableWithPolicy {
     arrival.keys = arrays.Upload(keys);
     arrival.initial_rows = rows.empty() ? nullptr : arrays.Upload(rows);
     arrival.running_step = step.number();
-    arrival.since = step.since();
+    policy.Begin(&arrival);
     auto* row_ids = arrays.Empty<int64_t>(Size(keys));
     Result result;
     result.evicted = policy.Arrive(arrays.call(), table.table(), table.planes(), arrival, row_ids);
@@ -117,7 +96,8 @@ struct TableWithPolicy {
   }
 
   const TestedEngine& tested;
-  Steps steps;
+  StepRegistry steps;
+  std::atomic<int64_t> num_evicted{0};
   TestedTable table;
   KeyPolicy policy;
 };
@@ -241,7 +221,7 @@ SOK_TEST(OldKeysLoseTheirRows) {
       CHECK_EQ(keys.SeenOf(5).step, 25);
       CHECK_TRUE(keys.Insert(step, {6, 1}) == (Ids{4, 5}));  // the step may hold row 0
       CHECK_EQ(keys.Evict({-1, 6}), 0);                      // the step after 20
-      CHECK_EQ(keys.steps.num_evicted.load(), 1);
+      CHECK_EQ(keys.num_evicted.load(), 1);
     }
     const Step step(keys.steps);
     CHECK_TRUE(keys.Insert(step, {7}) == (Ids{0}));
@@ -285,7 +265,7 @@ SOK_TEST(AFullTableChoosesBeforeItInserts) {
     CHECK_TRUE(inserted.evicted.keys.empty() && inserted.row_ids == (Ids{1, 3}));
     CHECK_TRUE(keys.table.Row(3) == Floats(3, 4.0f));
     CHECK_TRUE(keys.Arrive(step, Purpose::kInsert, {9}).evicted.keys == (Ids{7}));
-    CHECK_EQ(keys.steps.num_evicted.load(), 2);
+    CHECK_EQ(keys.num_evicted.load(), 2);
   });
 }
 

@@ -183,7 +183,7 @@ SOK_TEST(RowsOfManyRanksReachFarOnTheCpu) {
   const auto direct = cpu.engine.MakeTable(options);
   const int64_t key = (int64_t{1} << 60) - (1 << 20);
   int64_t row_id = 0;
-  direct->FindOrInsert(*cpu.NewCall(), 1, &key, false, nullptr, {}, &row_id);
+  direct->FindOrInsert(*cpu.NewCall(), {1, &key}, {}, &row_id);
   CHECK_EQ(row_id, (int64_t{1} << 40) - 1);
 }
 #endif

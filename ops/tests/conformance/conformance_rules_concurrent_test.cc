@@ -166,7 +166,7 @@ class RuleTable {
     for (int64_t row = 0; row < kNumRows; ++row) {
       if (IsInUse(of_case, row)) keys.push_back(row);
     }
-    table_->FindOrInsert(arrays_.call(), Size(keys), arrays_.Upload(keys), true, nullptr, {},
+    table_->FindOrInsert(arrays_.call(), {Size(keys), arrays_.Upload(keys), true}, {},
                          arrays_.Empty<int64_t>(Size(keys)));
     const Values values = FirstOnes(rule, of_case);
     planes_.rows = FloatRows(arrays_.Upload(values.rows), of_case.dim);
@@ -325,7 +325,7 @@ SOK_TEST(AdamKeepsTheSignOfZeroWithoutAGradient) {
     for (const bool use_hash_index : {true, false}) {
       const auto table = engine.engine.MakeTable(testing::Options(use_hash_index, 10));
       CallWithArrays arrays(engine);
-      table->FindOrInsert(arrays.call(), 2, arrays.Upload(Ids{0, 1}), true, nullptr, {},
+      table->FindOrInsert(arrays.call(), {2, arrays.Upload(Ids{0, 1}), true}, {},
                           arrays.Empty<int64_t>(2));
       RulePlanes planes;
       planes.rows = FloatRows(arrays.Upload(Floats(8, -0.0f)), 4);

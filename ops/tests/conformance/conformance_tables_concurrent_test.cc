@@ -127,8 +127,7 @@ SOK_TEST(RowsMayBeLeftToTheCaller) {
     table.Reserve(2);
     testing::CallWithArrays arrays(engine);
     auto* row_ids = arrays.Empty<int64_t>(2);
-    table.table().FindOrInsert(arrays.call(), 2, arrays.Upload(Ids{1, 2}), false, nullptr, {},
-                               row_ids);
+    table.table().FindOrInsert(arrays.call(), {2, arrays.Upload(Ids{1, 2})}, {}, row_ids);
     CHECK_TRUE(arrays.Download(row_ids, 2) == (Ids{0, 1}));
     CHECK_TRUE(table.Row(1) == Floats{0.0f});
     CHECK_TRUE(table.Slot(1) == (Floats{0.0f, 0.0f}));
@@ -387,8 +386,7 @@ SOK_TEST(HugeCapacitiesMayBeDeclared) {
     const auto table = engine.engine.MakeTable(Options(true, INT64_MAX));
     testing::CallWithArrays arrays(engine);
     auto* row_ids = arrays.Empty<int64_t>(2);
-    table->FindOrInsert(arrays.call(), 2, arrays.Upload(Ids{INT64_MIN, INT64_MAX}), false, nullptr,
-                        {}, row_ids);
+    table->FindOrInsert(arrays.call(), {2, arrays.Upload(Ids{INT64_MIN, INT64_MAX})}, {}, row_ids);
     CHECK_TRUE(arrays.Download(row_ids, 2) == (Ids{0, 1}));
     CHECK_TRUE(table->index_bytes() < 10'000);
   });

@@ -158,8 +158,10 @@ class TestedTable {
   Ids FindOrInsert(const Ids& keys, bool are_distinct = false, const Floats& rows = {}) const {
     CallWithArrays arrays(tested_);
     auto* row_ids = arrays.Empty<int64_t>(Size(keys));
-    table_->FindOrInsert(arrays.call(), Size(keys), arrays.Upload(keys), are_distinct,
-                         rows.empty() ? nullptr : arrays.Upload(rows), planes_, row_ids);
+    table_->FindOrInsert(arrays.call(),
+                         {Size(keys), arrays.Upload(keys), are_distinct,
+                          rows.empty() ? nullptr : arrays.Upload(rows)},
+                         planes_, row_ids);
     return arrays.Download(row_ids, Size(keys));
   }
 

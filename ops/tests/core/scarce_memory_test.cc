@@ -92,8 +92,8 @@ struct ScarceTable {
 
   Ids FindOrInsert(const Ids& keys) {
     Ids row_ids(keys.size());
-    table.FindOrInsert(*call, static_cast<int64_t>(keys.size()), keys.data(), false, nullptr,
-                       planes, row_ids.data());
+    table.FindOrInsert(*call, {static_cast<int64_t>(keys.size()), keys.data()}, planes,
+                       row_ids.data());
     return row_ids;
   }
   Ids Find(const Ids& keys) {

@@ -96,7 +96,7 @@ class DeviceTableWithRows : private QueueForTests {
   Ids FindOrInsert(const Ids& keys, bool are_distinct = false) {
     const DeviceArray<int64_t> device_keys(queue, keys);
     const DeviceArray<int64_t> row_ids(queue, Size(keys));
-    table.FindOrInsert(call(), Size(keys), device_keys.data(), are_distinct, nullptr, {&rows_, {}},
+    table.FindOrInsert(call(), {Size(keys), device_keys.data(), are_distinct}, {&rows_, {}},
                        row_ids.data());
     return row_ids.ToHost();
   }

@@ -168,8 +168,8 @@ class ExchangeKeysOp : public ExchangeOp {
     const auto item = static_cast<size_t>(i);
     const tf::Tensor& keys = group.Vector("keys", i);
     ShardedRequestOptions options;
-    LookupTable(ctx, group.Handle("tables", i))->WithTable([&](Table& table) {
-      options.placement = table.options().placement;
+    LookupTable(ctx, group.Handle("tables", i))->WithTable([&](const TableView& view) {
+      options.placement = view.options().placement;
     });
     options.key_bytes = static_cast<size_t>(key_bytes_[item]);
     options.dim = dims_[item];

@@ -145,7 +145,8 @@ void OutputRows(tf::OpKernelContext* ctx, const std::string& table, const Meanin
 /// "table 'name': ", for errors.
 std::string NameOf(TableResource& resource) {
   std::string name;
-  resource.WithTable([&](Table& table) { name = "table '" + table.options().name + "': "; });
+  resource.WithTable(
+      [&](const TableView& view) { name = "table '" + view.options().name + "': "; });
   return name;
 }
 

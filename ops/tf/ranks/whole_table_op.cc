@@ -30,7 +30,7 @@ void WholeTableOp::Run(tf::OpKernelContext* ctx, std::shared_ptr<const Collectiv
   const auto table = LookupTable(ctx, HandleIn(ctx, "table"));
   table->NoteStep(ctx);
   Placement placement;
-  table->WithTable([&](Table& made) { placement = made.options().placement; });
+  table->WithTable([&](const TableView& view) { placement = view.options().placement; });
   RankCommunicator communicator(ctx, placement.num_ranks, placement.rank, std::move(held));
   Move(ctx, call, *table, communicator);
 }

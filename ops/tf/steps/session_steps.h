@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/tf/steps/step_registry.h"
+#include "ops/history/step_registry.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 

@@ -61,7 +61,7 @@ class SharedTable {
     for (int64_t i = 0; i < count; ++i) keys.push_back(first + i);
     OpCall& call = op.call();
     resource_->WithRoom(call, count, [&](const TableView& view) {
-      view.table.FindOrInsert(call, count, keys.data(), true, nullptr, view.planes, row_ids.data());
+      view.table.FindOrInsert(call, {count, keys.data(), true}, view.planes, row_ids.data());
     });
     resource_->WithSlots(call, {"m"}, [&](const TableView& view) {
       const std::vector<float> ones(static_cast<size_t>(count * kDim), 1.0f);
@@ -153,13 +153,13 @@ SOK_TEST(OtherContentsWhileStepsRun) {
     table->Replace(call, {"m"}, [&](const TableView&, const TableView& fresh) {
       fresh.planes.rows->Reserve(1);
       for (const auto& slot : fresh.planes.slots) slot.plane->Reserve(1);
-      fresh.table.FindOrInsert(call, 1, &key, true, nullptr, fresh.planes, &row_id);
+      fresh.table.FindOrInsert(call, {1, &key, true}, fresh.planes, &row_id);
     });
     table.Save(op);
   });
   Op op;
   OpCall& call = op.call();
-  table->WithTable([&](Table& restored) { restored.Find(call, 1, &key, &row_id); });
+  table->WithTable([&](const TableView& restored) { restored.table.Find(call, 1, &key, &row_id); });
   CHECK_EQ(row_id, 0);
 }
 
@@ -206,9 +206,9 @@ SOK_TEST(KeysAreEvictedWhileStepsRun) {
   Op op;
   OpCall& call = op.call();
   CHECK_EQ(table->Statistics(call).num_evicted, num_evicted);
-  table->WithTable([&](Table& used) {
-    CHECK_EQ(used.Size(call).num_keys, kThreads * kKeysOfThread - num_evicted);
-    const TableEntries held = used.Export(call);
+  table->WithTable([&](const TableView& used) {
+    CHECK_EQ(used.table.Size(call).num_keys, kThreads * kKeysOfThread - num_evicted);
+    const TableEntries held = used.table.Export(call);
     for (int64_t i = 1; i < held.count; ++i) CHECK_TRUE(held.row_ids[i - 1] < held.row_ids[i]);
   });
 }

@@ -81,8 +81,8 @@ class RowsInUseOp : public tf::OpKernel {
         resource->WithRoom(call, 0,
                            [&](const TableView& view) { view.table.InsertAll(call, view.planes); });
       }
-      resource->WithTable([&](Table& table) {
-        const TableEntries held = table.Export(call);
+      resource->WithTable([&](const TableView& view) {
+        const TableEntries held = view.table.Export(call);
         call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, "row_ids", {held.count})),
                                    held.row_ids,
                                    held.count * static_cast<int64_t>(sizeof(int64_t)));

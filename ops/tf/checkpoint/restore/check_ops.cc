@@ -75,9 +75,10 @@ class HoldsKeysOp : public CommunicatingOp {
     ThrowIfError(ctx->input_list("tables", &tables));
     bool holds_keys = false;
     for (const tf::Tensor& handle : tables) {
-      LookupTable(ctx, handle.scalar<tf::ResourceHandle>()())->WithTable([&](Table& table) {
-        holds_keys = holds_keys || table.Size(call).num_keys > 0;
-      });
+      LookupTable(ctx, handle.scalar<tf::ResourceHandle>()())
+          ->WithTable([&](const TableView& view) {
+            holds_keys = holds_keys || view.table.Size(call).num_keys > 0;
+          });
     }
     RankCommunicator communicator(ctx, num_ranks_, rank_, std::move(held));
     communicator.Begin();

@@ -43,7 +43,6 @@ class RestoreSavedOp : public SavedTableOp {
     const Chain chain = OpenChain(prefix);
     communicator.Begin();
     communicator.AwaitTurn();
-    const int64_t now = table.Now();
     const auto fill = [&](const TableView& view, const TableView& fresh) {
       communicator.GiveTurn();
       ReadOnAllRanks(communicator, prefix, [&] {
@@ -53,7 +52,7 @@ class RestoreSavedOp : public SavedTableOp {
           Count(wanted, link.get());
         }
         if (chain.size() == 1) CheckNumKeysFits(view.options(), chain[0]->num_wanted());
-        Fill(ctx, call, chain, wanted, fresh, now);
+        Fill(ctx, call, chain, wanted, fresh, view.policy.Now());
         return SignatureOf(chain);
       });
     };

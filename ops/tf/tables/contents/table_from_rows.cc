@@ -38,7 +38,7 @@ const int64_t* TableFromRows::Insert(int64_t count, const int64_t* keys, const N
       rows = part_rows_;
     }
   }
-  fresh_.table.FindOrInsert(call_, count, keys, are_distinct_, rows, fresh_.planes, row_ids_);
+  fresh_.table.FindOrInsert(call_, {count, keys, are_distinct_, rows}, fresh_.planes, row_ids_);
   for (size_t i = are_fresh ? 1 : 0; i < columns_.size(); ++i) {
     if (const void* of_column = numbers(i))
       columns_[i].source->FromHost(count, row_ids_, of_column);

@@ -226,8 +226,8 @@ void TableDetachSlot(tf::OpKernelContext* ctx) {
 
 void SizeOfTable(tf::OpKernelContext* ctx) {
   OpCall call(ctx);
-  LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](Table& table) {
-    Output(ctx, "num_keys", {}).scalar<int64_t>()() = table.Size(call).num_keys;
+  LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](const TableView& view) {
+    Output(ctx, "num_keys", {}).scalar<int64_t>()() = view.table.Size(call).num_keys;
   });
 }
 
@@ -253,8 +253,8 @@ int64_t BytesOfFirstRows(const TableOptions& options) {
 
 void ReadFirstRows(tf::OpKernelContext* ctx) {
   OpCall call(ctx);
-  LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](Table& table) {
-    const TableOptions& options = table.options();
+  LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](const TableView& view) {
+    const TableOptions& options = view.options();
     const int64_t bytes = BytesOfFirstRows(options);
     const FirstValue& first_value = options.first_value;
     tf::Tensor& rows = Output(ctx, "first_rows", {first_value.period, options.dim});

@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/tables/resource/live_tables.h"
@@ -17,21 +18,6 @@ namespace sok {
 namespace tf = tensorflow;
 
 namespace {
-
-/// Rows that an insert may need while it waits for memory and runs.
-class PromisedRows {
- public:
-  PromisedRows(std::atomic<int64_t>& all, int64_t count) : all_(all), count_(count) {
-    all_ += count_;
-  }
-  ~PromisedRows() { all_ -= count_; }
-  PromisedRows(const PromisedRows&) = delete;
-  PromisedRows& operator=(const PromisedRows&) = delete;
-
- private:
-  std::atomic<int64_t>& all_;
-  const int64_t count_;
-};
 
 /// Rows that a tensor keeps from being reused.
 class KeptRows {
@@ -68,8 +54,11 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
   slots_.RemoveOtherCapacities(options.capacity);
   slots_.Remove(fresh.variable());
   rows_ = std::move(fresh);
-  SetContents(std::move(table), std::make_unique<KeyPolicy>(history, *this));
-  notes_steps_ = policy_->needs_steps();
+  SetContents(std::move(table), std::make_unique<KeyPolicy>(
+                                    history, steps_->registry(), this, [this](const Evicted& gone) {
+                                      generations_.Evict(gone.rows);
+                                      fingerprints_->Gone(gone.keys, gone.rows);
+                                    }));
   num_draws_ = 0;
   if (was_looked_up_.exchange(false)) steps_->NoteInitializedAgain(options.name);
   preset_ = tf::Tensor();
@@ -133,10 +122,10 @@ void TableResource::DetachSlot(const tf::Var* variable) {
   fingerprints_->Forget();
 }
 
-void TableResource::WithTable(const std::function<void(Table& table)>& use) {
+void TableResource::WithTable(const Use& use) {
   std::shared_lock<FairSharedMutex> lock(mutex_);
   CheckInitialized();
-  use(*table_);
+  use({*table_, *policy_});
 }
 
 Arrival TableResource::ArrivalOf(tf::OpKernelContext* ctx, Arrival::Purpose purpose,
@@ -145,10 +134,16 @@ Arrival TableResource::ArrivalOf(tf::OpKernelContext* ctx, Arrival::Purpose purp
   arrival.purpose = purpose;
   arrival.num_keys = keys.NumElements();
   arrival.keys = Data<int64_t>(keys);
-  arrival.since = NoteStep(ctx);
-  if (notes_steps_) arrival.running_step = steps_->StepOf(ctx);
-  arrival.generation = generations_.Current();
+  Begin(ctx, &arrival);
   return arrival;
+}
+
+void TableResource::Begin(tf::OpKernelContext* ctx, Arrival* arrival) {
+  const std::shared_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  if (policy_->needs_steps()) arrival->running_step = steps_->StepOf(ctx);
+  policy_->Begin(arrival);
+  arrival->generation = generations_.Current();
 }
 
 void TableResource::Find(OpCall& call, const Arrival& arrival, int64_t* row_ids) {
@@ -159,10 +154,8 @@ void TableResource::Find(OpCall& call, const Arrival& arrival, int64_t* row_ids)
 
 /// The earlier contents' row ids are no longer valid.
 void TableResource::SetContents(std::shared_ptr<Table> table, std::unique_ptr<KeyPolicy> policy) {
-  static std::atomic<int64_t> last_contents{0};
   table_ = std::move(table);
   policy_ = std::move(policy);
-  contents_ = ++last_contents;
   generations_.Replace(table_->options().use_hash_index);
   fingerprints_->Forget();
 }
@@ -203,11 +196,17 @@ std::unique_ptr<LockedPlanes> TableResource::LockPlanes(OpCall& call) {
 }
 
 void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
-  std::optional<PromisedRows> promised;
+  bool are_promised = false;
+  const auto withdraw = absl::MakeCleanup([&] {
+    if (are_promised) promised_rows_ -= num_keys;
+  });
   for (;; MakeRoom(call)) {
     std::shared_lock<FairSharedMutex> lock(mutex_);
     CheckInitialized();
-    if (!HasCapacity() && !promised) promised.emplace(promised_rows_, num_keys);
+    if (!HasCapacity() && !are_promised) {
+      promised_rows_ += num_keys;
+      are_promised = true;
+    }
     if (!HasCapacity() && !HasRoom(call)) continue;
     policy_->ReturnRows(call, *table_);
     UseView(call, View({}), use);
@@ -217,7 +216,8 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
 
 tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, const Arrival& found_by) {
   std::shared_ptr<KeptRows> kept;
-  if (notes_steps_) kept = std::make_shared<KeptRows>(steps_.GetNewRef(), this, found_by.since);
+  if (found_by.since != 0)
+    kept = std::make_shared<KeptRows>(steps_.GetNewRef(), this, found_by.since);
   return Holding(row_ids, std::move(kept), found_by.generation);
 }
 
@@ -233,7 +233,7 @@ TableStatistics TableResource::Statistics(Call& call) {
   return {table_->options().name,
           size.num_keys,
           size.num_rows,
-          num_evicted_,
+          policy_->num_evicted(),
           policy_->NumWaiting(),
           table_->options().capacity,
           size.num_rows * row_bytes + table_->index_bytes()};
@@ -287,7 +287,7 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
     TableOptions options = view.options();
     if (stream) options.first_value.stream = *stream;
     table = call.engine().MakeTable(options);
-    policy = std::make_unique<KeyPolicy>(policy_->options(), *this);
+    policy = policy_->ForNewContents();
     TableView fresh{*table, *policy};
     fresh.places = view.places;
     fresh.has_preset = view.has_preset;

@@ -58,7 +58,7 @@ class LockedPlanes {
 
 /// Ops that use rows share the table; ops that replace its contents lock it exclusively. The
 /// variables of planes in use are locked, too, as stock ops know no other locks.
-class TableResource : public tensorflow::ResourceBase, public TableSteps {
+class TableResource : public tensorflow::ResourceBase {
  public:
   TableResource(std::string name, tensorflow::core::RefCountPtr<SessionSteps> steps)
       : name_(std::move(name)), steps_(std::move(steps)) {}
@@ -82,11 +82,10 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
   /// rows from then on.
   void SetPreset(OpCall& call, const tensorflow::Tensor& values);
 
-  /// Called before an op finds rows whose ids its step may keep: in tables with eviction, these
-  /// rows are not reused while the step runs. Returns the moment when the step first used the
-  /// table; 0 without eviction.
-  int64_t NoteStep(tensorflow::OpKernelContext* ctx) {
-    return notes_steps_ ? steps_->registry().Use(steps_->StepOf(ctx), this) : 0;
+  /// Called before an op finds rows whose ids its step may keep: see KeyPolicy::Begin.
+  void NoteStep(tensorflow::OpKernelContext* ctx) {
+    Arrival unused;
+    Begin(ctx, &unused);
   }
   /// Called when a lookup of several ranks finds rows: from now on Initialize makes others of them.
   void NoteLookupOfRanks() { was_looked_up_ = true; }
@@ -94,22 +93,20 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
   /// are not reused in tables with eviction: the ops of an eager lookup are steps of their own.
   /// GenerationOf gives their generation. `found_by`: what found them.
   tensorflow::Tensor KeepRows(const tensorflow::Tensor& row_ids, const Arrival& found_by);
-  /// Keys that come in the step of `ctx`, as NoteStep.
+  /// Keys that come in the step of `ctx`, after KeyPolicy::Begin.
   Arrival ArrivalOf(tensorflow::OpKernelContext* ctx, Arrival::Purpose purpose,
                     const tensorflow::Tensor& keys);
-  /// A moment later than all moments until now; see StepRegistry.
-  int64_t Now() override { return steps_->registry().Now(); }
   /// The number of draws of keys at random before this one, since the table was made.
   int64_t CountDraw() { return num_draws_++; }
   /// The keys that wait for rows in the step of `ctx`, with their ids. Needs the planes to be
   /// locked.
   std::vector<std::shared_ptr<const StepRegistry::KeysWithIds>> WaitingKeys(
       tensorflow::OpKernelContext* ctx) {
-    return steps_->registry().WaitingKeys(steps_->StepOf(ctx), contents_);
+    return steps_->registry().WaitingKeys(steps_->StepOf(ctx), policy_->contents());
   }
   /// StepRegistry::GiveIds in the step of `ctx`. Needs the planes to be locked.
   int64_t GiveIds(tensorflow::OpKernelContext* ctx, std::vector<int64_t> keys) {
-    return steps_->registry().GiveIds(steps_->StepOf(ctx), contents_, std::move(keys));
+    return steps_->registry().GiveIds(steps_->StepOf(ctx), policy_->contents(), std::move(keys));
   }
   /// Which row ids of gradients still are those of their keys, with a hash index.
   RowGenerations& generations() { return generations_; }
@@ -122,11 +119,11 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
   /// As Find, but with Table::TryFind.
   bool TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids);
 
-  /// Calls use(table); kFailedPrecondition if Initialize has not run.
-  void WithTable(const std::function<void(Table& table)>& use);
+  /// Calls use(view) with the table and its policy; kFailedPrecondition if Initialize has not run.
+  using Use = std::function<void(const TableView& view)>;
+  void WithTable(const Use& use);
 
   /// Calls use(view) with the planes locked; errors as WithTable, and if there is no such slot.
-  using Use = std::function<void(const TableView& view)>;
   void WithPlanes(OpCall& call, const Use& use) { WithSlots(call, {}, use); }
   void WithSlots(OpCall& call, const std::vector<std::string>& slot_names, const Use& use);
 
@@ -153,22 +150,7 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
   std::string DebugString() const override;
 
  private:
-  bool IsInUse(int64_t moment) override { return steps_->registry().IsInUse(this, moment); }
-  // Of the contents, which the caller has locked.
-  void NoteGiven(int64_t step, const std::vector<int64_t>& rows) override {
-    steps_->registry().Give(step, contents_, rows);
-  }
-  std::vector<int64_t> GivenRows(int64_t step) override {
-    return steps_->registry().GivenRows(step, contents_);
-  }
-  int64_t NoteWaiting(int64_t step, std::vector<int64_t> keys) override {
-    return steps_->registry().GiveIds(step, contents_, std::move(keys));
-  }
-  void NoteEvicted(const std::vector<int64_t>& keys, const std::vector<int64_t>& rows) override {
-    generations_.Evict(rows);
-    fingerprints_->Gone(keys, rows);
-    num_evicted_ += static_cast<int64_t>(keys.size());
-  }
+  void Begin(tensorflow::OpKernelContext* ctx, Arrival* arrival);
 
   // The calls below need mutex_.
   void CheckInitialized() const;
@@ -196,12 +178,9 @@ class TableResource : public tensorflow::ResourceBase, public TableSteps {
   tensorflow::Tensor preset_;      // [capacity, dim], or a scalar if there is none
   tensorflow::Tensor first_rows_;  // the memory of the table's FirstValue::rows
   TableSlots slots_;
-  std::unique_ptr<KeyPolicy> policy_;  // of these contents
-  std::atomic<bool> notes_steps_{false};
+  std::unique_ptr<KeyPolicy> policy_;       // of these contents
   std::atomic<bool> was_looked_up_{false};  // by several ranks, since it was made or restored
   std::atomic<int64_t> num_draws_{0};
-  std::atomic<int64_t> num_evicted_{0};
-  int64_t contents_ = 0;  // a unique number of the table's contents
   RowGenerations generations_;
   const std::shared_ptr<RowFingerprints> fingerprints_ = std::make_shared<RowFingerprints>();
   std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run; without a capacity only

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/tf/steps/step_registry.h"
+#include "ops/history/step_registry.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which steps run, what they hold, and which of them wait for a checkpoint. No framework.
-#ifndef SOK_OPS_TF_STEPS_STEP_REGISTRY_H_
-#define SOK_OPS_TF_STEPS_STEP_REGISTRY_H_
+// Which steps run, what they hold, and which of them wait for a checkpoint.
+#ifndef SOK_OPS_HISTORY_STEP_REGISTRY_H_
+#define SOK_OPS_HISTORY_STEP_REGISTRY_H_
 
 #include <chrono>
 #include <condition_variable>
@@ -139,4 +139,4 @@ class StepRegistry {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TF_STEPS_STEP_REGISTRY_H_
+#endif  // SOK_OPS_HISTORY_STEP_REGISTRY_H_

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "ops/history/step_registry.h"
 #include "ops/tests/check.h"
-#include "ops/tf/steps/step_registry.h"
 
 namespace sok {
 namespace {
