@@ -33,18 +33,16 @@ REGISTER_OP("SokJoinedKeys")
         "fails, naming the input by `called`, and with it the lookup of the collective, on all "
         "ranks.");
 
-class JoinedKeysOp : public tf::OpKernel {
+class JoinedKeys {
  public:
-  explicit JoinedKeysOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] {
-      called_ = ItemAttributes<std::string>(ctx, "called");
-      nums_rows_ = ItemAttributes<int64_t>(ctx, "nums_rows");
-      first_rows_ = ItemAttributes<int64_t>(ctx, "first_rows");
-      ItemAttributes<tf::DataType>(ctx, "Tids");
-    });
+  explicit JoinedKeys(tf::OpKernelConstruction* ctx)
+      : called_(ItemAttributes<std::string>(ctx, "called")),
+        nums_rows_(ItemAttributes<int64_t>(ctx, "nums_rows")),
+        first_rows_(ItemAttributes<int64_t>(ctx, "first_rows")) {
+    ItemAttributes<tf::DataType>(ctx, "Tids");
   }
 
-  void Compute(tf::OpKernelContext* ctx) override {
+  void operator()(tf::OpKernelContext* ctx) const {
     std::shared_ptr<const CollectiveHandle> held;
     FailStepOnThrow(ctx, [&] { held = OptionalCollective(ctx); });
     if (!ctx->status().ok()) return;
@@ -84,13 +82,13 @@ class JoinedKeysOp : public tf::OpKernel {
     }
   }
 
-  std::vector<std::string> called_;
-  std::vector<int64_t> nums_rows_, first_rows_;
+  const std::vector<std::string> called_;
+  const std::vector<int64_t> nums_rows_, first_rows_;
 };
 
 // On a GPU: to report an id, the op must read it on the host.
 const RegisteredKernel kJoinedKeysKernels[] = {
-    {"SokJoinedKeys", Make<JoinedKeysOp>, {"ids", "collectives", "keys"}},
+    {"SokJoinedKeys", Make<KernelOf<JoinedKeys>>, {"ids", "collectives", "keys"}},
 };
 
 }  // namespace

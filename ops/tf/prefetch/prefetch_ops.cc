@@ -3,6 +3,7 @@
 // for the steps that take them.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,52 +15,42 @@
 #include "ops/tf/prefetch/prefetched_batches.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
+/// In the definition of an op on the batches of its session with this name.
+#define SOK_BATCHES_ATTRIBUTES .Attr("batches: string").Attr("capacity: int = 1")
+
 namespace sok {
+namespace {
 
 namespace tf = tensorflow;
 
-namespace {
-
 REGISTER_OP("SokPrefetchStart")
-    .Attr("batches: string")
-    .Attr("capacity: int = 1")
-    .SetIsStateful()
+SOK_BATCHES_ATTRIBUTES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Announces that a thread makes batches from now on, up to `capacity` more than steps "
         "have taken.");
 
 REGISTER_OP("SokPrefetchClose")
-    .Attr("batches: string")
-    .Attr("capacity: int = 1")
-    .SetIsStateful()
+SOK_BATCHES_ATTRIBUTES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Announces that this thread has ended: its work is cancelled, and steps get the batches "
         "made so far.");
 
 REGISTER_OP("SokPrefetchBegin")
-    .Attr("batches: string")
-    .Attr("capacity: int = 1")
-    .SetIsStateful()
+SOK_BATCHES_ATTRIBUTES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc("Begins a batch once a step has requested one and fewer than `capacity` are waiting.");
 
 REGISTER_OP("SokPrefetchPut")
     .Input("tensors: T")
     .Attr("T: list(type) >= 1")
-    .Attr("slot: int")
-    .Attr("batches: string")
-    .Attr("capacity: int = 1")
-    .SetIsStateful()
+    .Attr("slot: int") SOK_BATCHES_ATTRIBUTES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc("Stores tensors in a slot of the current batch.");
 
 REGISTER_OP("SokPrefetchAll")
-    .Input("num_slots: int64")
-    .Attr("batches: string")
-    .Attr("capacity: int = 1")
-    .SetIsStateful()
+    .Input("num_slots: int64") SOK_BATCHES_ATTRIBUTES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Ends when num_slots slots of the batch are filled; fails if the batches are closed "
@@ -67,18 +58,12 @@ REGISTER_OP("SokPrefetchAll")
 
 REGISTER_OP("SokPrefetchFail")
     .Input("code: int32")
-    .Input("message: string")
-    .Attr("batches: string")
-    .Attr("capacity: int = 1")
-    .SetIsStateful()
+    .Input("message: string") SOK_BATCHES_ATTRIBUTES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc("Fails the current batch, and with it the step that takes it.");
 
 REGISTER_OP("SokPrefetchNext")
-    .Output("batch: variant")
-    .Attr("batches: string")
-    .Attr("capacity: int = 1")
-    .SetIsStateful()
+    .Output("batch: variant") SOK_BATCHES_ATTRIBUTES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc("The batch of a step, as soon as it has begun.");
 
@@ -91,192 +76,149 @@ REGISTER_OP("SokPrefetchTake")
     .SetShapeFn(tf::shape_inference::UnknownShape)
     .Doc("The tensors in a slot of the batch; fails if the batch could not be made.");
 
-/// The batches of the op's session and name.
-std::shared_ptr<PrefetchedBatches> BatchesOf(tf::OpKernelContext* ctx, const std::string& name,
-                                             int64_t capacity) {
-  PrefetchedBatches* batches = nullptr;
-  ThrowIfError(ctx->resource_manager()->LookupOrCreate<PrefetchedBatches>(
-      "sok_prefetch", name, &batches, [capacity](PrefetchedBatches** made) {
-        *made = new PrefetchedBatches(capacity);
-        return absl::OkStatus();
-      }));
-  return {batches, [](PrefetchedBatches* held) { held->Unref(); }};
-}
-
-std::shared_ptr<PrefetchedBatch> BatchThatHasBegun(PrefetchedBatches& batches) {
-  std::shared_ptr<PrefetchedBatch> batch = batches.current();
-  if (!batch) Throw(ErrorCode::kFailedPrecondition, "no batch has begun");
-  return batch;
-}
-
-/// Base class of ops on the batches named by their attributes.
-class BatchesOp {
+/// The batches of an op's session and name.
+class BatchesOf {
  public:
-  explicit BatchesOp(tf::OpKernelConstruction* ctx) {
-    FailOpOnThrow(ctx, [&] {
-      name_ = Attribute<std::string>(ctx, "batches");
-      capacity_ = Attribute<int64_t>(ctx, "capacity");
-    });
+  explicit BatchesOf(tf::OpKernelConstruction* ctx)
+      : name_(Attribute<std::string>(ctx, "batches")),
+        capacity_(Attribute<int64_t>(ctx, "capacity")) {}
+
+  std::shared_ptr<PrefetchedBatches> In(tf::OpKernelContext* ctx) const {
+    PrefetchedBatches* batches = nullptr;
+    ThrowIfError(ctx->resource_manager()->LookupOrCreate<PrefetchedBatches>(
+        "sok_prefetch", name_, &batches, [this](PrefetchedBatches** made) {
+          *made = new PrefetchedBatches(capacity_);
+          return absl::OkStatus();
+        }));
+    return {batches, [](PrefetchedBatches* held) { held->Unref(); }};
   }
 
- protected:
-  std::shared_ptr<PrefetchedBatches> Batches(tf::OpKernelContext* ctx) const {
-    return BatchesOf(ctx, name_, capacity_);
+  /// The batch in progress.
+  std::shared_ptr<PrefetchedBatch> CurrentIn(tf::OpKernelContext* ctx) const {
+    std::shared_ptr<PrefetchedBatch> batch = In(ctx)->current();
+    if (!batch) Throw(ErrorCode::kFailedPrecondition, "no batch has begun");
+    return batch;
   }
 
  private:
-  std::string name_;
-  int64_t capacity_ = 1;
+  const std::string name_;
+  const int64_t capacity_;
 };
 
-/// An op that does not wait.
-class PromptOp : public tf::OpKernel, protected BatchesOp {
- public:
-  explicit PromptOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx), BatchesOp(ctx) {}
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] { Do(ctx, *Batches(ctx)); });
-  }
-
- protected:
-  virtual void Do(tf::OpKernelContext* ctx, PrefetchedBatches& batches) = 0;
+template <void (PrefetchedBatches::*kCall)()>
+struct CallOnBatches : BatchesOf {
+  using BatchesOf::BatchesOf;
+  void operator()(tf::OpKernelContext* ctx) const { (In(ctx).get()->*kCall)(); }
 };
 
-class PrefetchStartOp : public PromptOp {
-  using PromptOp::PromptOp;
-  void Do(tf::OpKernelContext*, PrefetchedBatches& batches) override { batches.Start(); }
-};
-
-class PrefetchCloseOp : public PromptOp {
-  using PromptOp::PromptOp;
-  void Do(tf::OpKernelContext*, PrefetchedBatches& batches) override { batches.Close(); }
-};
-
-class PrefetchPutOp : public PromptOp {
- public:
-  explicit PrefetchPutOp(tf::OpKernelConstruction* ctx) : PromptOp(ctx) {
-    FailOpOnThrow(ctx, [&] { slot_ = Attribute<int64_t>(ctx, "slot"); });
-  }
-
- private:
-  void Do(tf::OpKernelContext* ctx, PrefetchedBatches& batches) override {
+struct Put : BatchesOf {
+  explicit Put(tf::OpKernelConstruction* ctx)
+      : BatchesOf(ctx), slot(Attribute<int64_t>(ctx, "slot")) {}
+  void operator()(tf::OpKernelContext* ctx) const {
     std::vector<tf::Tensor> tensors;
     for (int i = 0; i < ctx->num_inputs(); ++i) tensors.push_back(Input(ctx, "tensors", i));
-    BatchThatHasBegun(batches)->Put(slot_, std::move(tensors));
+    CurrentIn(ctx)->Put(slot, std::move(tensors));
   }
 
-  int64_t slot_ = 0;
+  const int64_t slot;
 };
 
-class PrefetchFailOp : public PromptOp {
-  using PromptOp::PromptOp;
-  void Do(tf::OpKernelContext* ctx, PrefetchedBatches& batches) override {
+struct Fail : BatchesOf {
+  using BatchesOf::BatchesOf;
+  void operator()(tf::OpKernelContext* ctx) const {
     const auto code = static_cast<absl::StatusCode>(Input(ctx, "code").scalar<int32_t>()());
-    BatchThatHasBegun(batches)->Fail(
+    CurrentIn(ctx)->Fail(
         absl::Status(code, std::string(Input(ctx, "message").scalar<tf::tstring>()())));
   }
 };
 
-/// An op that waits without blocking a thread.
-class WaitingOp : public tf::AsyncOpKernel {
+/// Enqueues a waiter.
+using Join = std::function<void(std::shared_ptr<PrefetchWaiter>)>;
+
+/// The kernel of an op that waits without blocking a thread, between Prepare and End.
+template <typename Op>
+class WaitingKernelOf : public tf::AsyncOpKernel {
  public:
-  using tf::AsyncOpKernel::AsyncOpKernel;
+  explicit WaitingKernelOf(tf::OpKernelConstruction* ctx) : tf::AsyncOpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] { op_.emplace(ctx); });
+  }
 
   void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
     const auto end = [this, ctx, done](const absl::Status& status,
                                        std::shared_ptr<PrefetchedBatch> batch) {
       ctx->SetStatus(status);  // untranslated: the core has no error for the end of data
-      if (status.ok()) FailOpOnThrow(ctx, [&] { End(ctx, std::move(batch)); });
+      if (status.ok()) FailOpOnThrow(ctx, [&] { op_->End(ctx, std::move(batch)); });
       done();
     };
     Join join;
-    FailOpOnThrow(ctx, [&] { join = Prepare(ctx); });
+    FailOpOnThrow(ctx, [&] { join = op_->Prepare(ctx); });
     if (!ctx->status().ok()) return done();
     // `ctx` may be destroyed after Make.
     join(PrefetchWaiter::Make(ctx->cancellation_manager(), PrefetchEnded(), end));
   }
 
- protected:
-  /// Enqueues a waiter.
-  using Join = std::function<void(std::shared_ptr<PrefetchWaiter>)>;
-  virtual Join Prepare(tf::OpKernelContext* ctx) = 0;
-  virtual void End(tf::OpKernelContext*, std::shared_ptr<PrefetchedBatch>) {}
+ private:
+  std::optional<const Op> op_;
 };
 
-class PrefetchBeginOp : public WaitingOp, BatchesOp {
- public:
-  explicit PrefetchBeginOp(tf::OpKernelConstruction* ctx) : WaitingOp(ctx), BatchesOp(ctx) {}
-
- private:
-  Join Prepare(tf::OpKernelContext* ctx) override {
-    return [batches = Batches(ctx)](std::shared_ptr<PrefetchWaiter> waiter) {
-      batches->Begin(std::move(waiter));
-    };
+struct Begin : BatchesOf {
+  using BatchesOf::BatchesOf;
+  Join Prepare(tf::OpKernelContext* ctx) const {
+    return [batches = In(ctx)](auto waiter) { batches->Begin(std::move(waiter)); };
   }
+  void End(tf::OpKernelContext*, std::shared_ptr<PrefetchedBatch>) const {}
 };
 
-class PrefetchAllOp : public WaitingOp, BatchesOp {
- public:
-  explicit PrefetchAllOp(tf::OpKernelConstruction* ctx) : WaitingOp(ctx), BatchesOp(ctx) {}
-
- private:
-  Join Prepare(tf::OpKernelContext* ctx) override {
+struct AwaitAll : BatchesOf {
+  using BatchesOf::BatchesOf;
+  Join Prepare(tf::OpKernelContext* ctx) const {
     const int64_t num_slots = Input(ctx, "num_slots").scalar<int64_t>()();
-    return [num_slots, batch = BatchThatHasBegun(*Batches(ctx))](auto waiter) {
+    return [num_slots, batch = CurrentIn(ctx)](auto waiter) {
       batch->WaitForAll(num_slots, std::move(waiter));
     };
   }
+  void End(tf::OpKernelContext*, std::shared_ptr<PrefetchedBatch>) const {}
 };
 
-class PrefetchNextOp : public WaitingOp, BatchesOp {
- public:
-  explicit PrefetchNextOp(tf::OpKernelConstruction* ctx) : WaitingOp(ctx), BatchesOp(ctx) {}
-
- private:
-  Join Prepare(tf::OpKernelContext* ctx) override {
-    return [batches = Batches(ctx)](std::shared_ptr<PrefetchWaiter> waiter) {
-      batches->Next(std::move(waiter));
-    };
+struct Next : BatchesOf {
+  using BatchesOf::BatchesOf;
+  Join Prepare(tf::OpKernelContext* ctx) const {
+    return [batches = In(ctx)](auto waiter) { batches->Next(std::move(waiter)); };
   }
-  void End(tf::OpKernelContext* ctx, std::shared_ptr<PrefetchedBatch> batch) override {
+  void End(tf::OpKernelContext* ctx, std::shared_ptr<PrefetchedBatch> batch) const {
     OutputShared(ctx, "batch", std::move(batch));
   }
 };
 
-class PrefetchTakeOp : public WaitingOp {
- public:
-  explicit PrefetchTakeOp(tf::OpKernelConstruction* ctx) : WaitingOp(ctx) {
-    FailOpOnThrow(ctx, [&] { slot_ = Attribute<int64_t>(ctx, "slot"); });
-  }
-
- private:
-  Join Prepare(tf::OpKernelContext* ctx) override {
+struct Take {
+  explicit Take(tf::OpKernelConstruction* ctx) : slot(Attribute<int64_t>(ctx, "slot")) {}
+  Join Prepare(tf::OpKernelContext* ctx) const {
     const auto batch = SharedIn<PrefetchedBatch>(Input(ctx, "batch"));
-    if (!batch)
-      Throw(ErrorCode::kInvalidArgument, name(),
+    if (!batch) {
+      Throw(ErrorCode::kInvalidArgument, ctx->op_kernel().name(),
             ": input `batch` must be the output of SokPrefetchNext");
-    return [slot = slot_, batch](std::shared_ptr<PrefetchWaiter> waiter) {
-      batch->WaitForSlot(slot, std::move(waiter));
-    };
+    }
+    return [slot = slot, batch](auto waiter) { batch->WaitForSlot(slot, std::move(waiter)); };
   }
-  void End(tf::OpKernelContext* ctx, std::shared_ptr<PrefetchedBatch> batch) override {
-    const std::vector<tf::Tensor> tensors = batch->tensors(slot_);
+  void End(tf::OpKernelContext* ctx, std::shared_ptr<PrefetchedBatch> batch) const {
+    const std::vector<tf::Tensor> tensors = batch->tensors(slot);
     for (size_t i = 0; i < tensors.size(); ++i)
       SetOutput(ctx, "tensors", tensors[i], static_cast<int>(i));
   }
 
-  int64_t slot_ = 0;
+  const int64_t slot;
 };
 
 // Prefetched batches are in the host's memory.
 const RegisteredKernel kPrefetchKernels[] = {
-    {"SokPrefetchStart", Make<PrefetchStartOp>, {}},
-    {"SokPrefetchClose", Make<PrefetchCloseOp>, {}},
-    {"SokPrefetchBegin", Make<PrefetchBeginOp>, {}},
-    {"SokPrefetchPut", Make<PrefetchPutOp>, {"tensors"}},
-    {"SokPrefetchAll", Make<PrefetchAllOp>, {"num_slots"}},
-    {"SokPrefetchFail", Make<PrefetchFailOp>, {"code", "message"}},
-    {"SokPrefetchNext", Make<PrefetchNextOp>, {"batch"}},
-    {"SokPrefetchTake", Make<PrefetchTakeOp>, {"batch", "tensors"}},
+    {"SokPrefetchStart", Make<KernelOf<CallOnBatches<&PrefetchedBatches::Start>>>, {}},
+    {"SokPrefetchClose", Make<KernelOf<CallOnBatches<&PrefetchedBatches::Close>>>, {}},
+    {"SokPrefetchBegin", Make<WaitingKernelOf<Begin>>, {}},
+    {"SokPrefetchPut", Make<KernelOf<Put>>, {"tensors"}},
+    {"SokPrefetchAll", Make<WaitingKernelOf<AwaitAll>>, {"num_slots"}},
+    {"SokPrefetchFail", Make<KernelOf<Fail>>, {"code", "message"}},
+    {"SokPrefetchNext", Make<WaitingKernelOf<Next>>, {"batch"}},
+    {"SokPrefetchTake", Make<WaitingKernelOf<Take>>, {"batch", "tensors"}},
 };
 
 }  // namespace

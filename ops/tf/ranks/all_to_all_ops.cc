@@ -61,47 +61,32 @@ AllToAllTransport& AllToAll() {
   return *transport;  // lives as long as the process
 }
 
-class NextPartOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
+void NextPart(tf::OpKernelContext* ctx) {
+  AllToAllTransport::Outgoing outgoing = AllToAll().Next();
+  const std::vector<int64_t>& bytes = outgoing.send_bytes;
+  std::copy(bytes.begin(), bytes.end(),
+            Data<int32_t>(Output(ctx, "send_bytes", {static_cast<int64_t>(bytes.size())})));
+  const auto num_bytes = static_cast<int64_t>(outgoing.data.size());
+  tf::core::RefCountPtr<tf::TensorBuffer> buffer(new BytesBuffer(std::move(outgoing.data)));
+  SetOutput(ctx, "data", tf::Tensor(tf::DT_UINT8, tf::TensorShape({num_bytes}), std::move(buffer)));
+}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      AllToAllTransport::Outgoing outgoing = AllToAll().Next();
-      const std::vector<int64_t>& bytes = outgoing.send_bytes;
-      std::copy(bytes.begin(), bytes.end(),
-                Data<int32_t>(Output(ctx, "send_bytes", {static_cast<int64_t>(bytes.size())})));
-      const auto num_bytes = static_cast<int64_t>(outgoing.data.size());
-      tf::core::RefCountPtr<tf::TensorBuffer> buffer(new BytesBuffer(std::move(outgoing.data)));
-      SetOutput(ctx, "data",
-                tf::Tensor(tf::DT_UINT8, tf::TensorShape({num_bytes}), std::move(buffer)));
-    });
+void TakePart(tf::OpKernelContext* ctx) {
+  const tf::Tensor& data = InputOfRank(ctx, "data", 1);
+  const tf::Tensor& sizes = InputOfRank(ctx, "received_bytes", 1);
+  std::string_view left(data.tensor_data().data(), data.tensor_data().size());
+  std::vector<std::string_view> by_source;
+  for (int64_t source = 0; source < sizes.NumElements(); ++source) {
+    const auto num_bytes = static_cast<size_t>(Data<int32_t>(sizes)[source]);
+    by_source.push_back(left.substr(0, num_bytes));
+    left.remove_prefix(std::min(num_bytes, left.size()));
   }
-};
-
-class TakePartOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const tf::Tensor& data = InputOfRank(ctx, "data", 1);
-      const tf::Tensor& sizes = InputOfRank(ctx, "received_bytes", 1);
-      std::string_view left(data.tensor_data().data(), data.tensor_data().size());
-      std::vector<std::string_view> by_source;
-      for (int64_t source = 0; source < sizes.NumElements(); ++source) {
-        const auto num_bytes = static_cast<size_t>(Data<int32_t>(sizes)[source]);
-        by_source.push_back(left.substr(0, num_bytes));
-        left.remove_prefix(std::min(num_bytes, left.size()));
-      }
-      Output(ctx, "go_on", {}).scalar<bool>()() = AllToAll().Take(by_source);
-    });
-  }
-};
+  Output(ctx, "go_on", {}).scalar<bool>()() = AllToAll().Take(by_source);
+}
 
 const RegisteredKernel kAllToAllKernels[] = {
-    {"SokNextPart", Make<NextPartOp>, {"go_on", "data", "send_bytes"}},
-    {"SokTakePart", Make<TakePartOp>, {"data", "received_bytes", "go_on"}},
+    {"SokNextPart", Make<KernelOf<Calls<NextPart>>>, {"go_on", "data", "send_bytes"}},
+    {"SokTakePart", Make<KernelOf<Calls<TakePart>>>, {"data", "received_bytes", "go_on"}},
 };
 
 }  // namespace
