@@ -184,6 +184,7 @@ def test_models_train_as_those_of_keras_2():
     """The tests of models, and others of layers, once more in a process without Keras 2."""
     tests = Path(__file__).parents[1]
     names = ["eager/test_keras_models", "layers/test_ragged_inputs", "variables/test_row_updates"]
+    names.append("variables/test_rows_of_gradients")
     files = [str(tests / f"{name}.py") for name in names]
     run_python(
         f"""

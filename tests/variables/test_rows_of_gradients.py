@@ -6,7 +6,9 @@ import pytest
 import sparse_operation_kit as sok
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import has_keras_2, keras
+from sok_compat.runtime.tf_versions import has_keras_2, keras_of_layers
+from sok_compat.tables.table import Table
+from sok_compat.training.keras_3_tables import TableVariable
 
 tf1 = tf.compat.v1
 MOST = 6
@@ -15,6 +17,22 @@ MOST = 6
 @pytest.fixture(autouse=True)
 def initialized():
     sok.init()
+
+
+def new_table(initializer="zeros"):
+    """A table without a declared capacity; for Keras 3, which needs one, with it."""
+    if has_keras_2:
+        return sok.DynamicVariable(2, initializer)
+    table = Table(1000, 2, initializer)
+    table.holder = TableVariable(table)
+    return table
+
+
+def update(optimizer, slices, table):
+    is_of_keras_3 = not has_keras_2 and isinstance(optimizer, keras_of_layers.optimizers.Optimizer)
+    optimizer.apply_gradients(
+        [(slices, getattr(table, "holder", table) if is_of_keras_3 else table)]
+    )
 
 
 def read(table, keys):
@@ -67,14 +85,14 @@ OPTIMIZERS = {
     "train.Momentum": lambda: tf1.train.MomentumOptimizer(1.0, 0.5),
     "train.RMSProp": lambda: tf1.train.RMSPropOptimizer(0.1),
     "train.Adam": lambda: tf1.train.AdamOptimizer(0.1),
-    "keras.SGD": lambda: keras.optimizers.SGD(1.0),
-    "keras.Adagrad": lambda: keras.optimizers.Adagrad(0.1),
-    "keras.Adam": lambda: keras.optimizers.Adam(0.1),
+    "keras.SGD": lambda: keras_of_layers.optimizers.SGD(1.0),
+    "keras.Adagrad": lambda: keras_of_layers.optimizers.Adagrad(0.1),
+    "keras.Adam": lambda: keras_of_layers.optimizers.Adam(0.1),
     "sok.SGD": lambda: sok.SGD(1.0),
     "by hand": ByHand,
 }
 if has_keras_2:
-    legacy = keras.optimizers.legacy
+    legacy = keras_of_layers.optimizers.legacy
     OPTIMIZERS.update(
         {
             "legacy.SGD": lambda: legacy.SGD(1.0),
@@ -82,14 +100,16 @@ if has_keras_2:
             "legacy.Adagrad": lambda: legacy.Adagrad(0.1),
             "wrapped train.Adam": lambda: sok.OptimizerWrapper(tf1.train.AdamOptimizer(0.1)),
             "wrapped legacy.SGD": lambda: sok.OptimizerWrapper(legacy.SGD(1.0)),
-            "wrapped keras.Adam": lambda: sok.OptimizerWrapper(keras.optimizers.Adam(0.1)),
+            "wrapped keras.Adam": lambda: sok.OptimizerWrapper(
+                keras_of_layers.optimizers.Adam(0.1)
+            ),
         }
     )
 
 
 def applied(optimizer, slices, table, in_function):
     def run():
-        optimizer.apply_gradients([(slices, table)])
+        update(optimizer, slices, table)
 
     (tf.function(run) if in_function else run)()
 
@@ -97,10 +117,10 @@ def applied(optimizer, slices, table, in_function):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_after_a_restore(tmp_path, make, form):
-    table, optimizer = sok.DynamicVariable(2, "zeros"), make()
+    table, optimizer = new_table(), make()
     read(table, [30, 2, 3, 1])
     path = tf.train.Checkpoint(t=table).write(str(tmp_path / "four"))
-    table = sok.DynamicVariable(2, "zeros")
+    table = new_table()
     slices = form(gradient(table, [1], [1, 2]))
     tf.train.Checkpoint(t=table).read(path)  # key 30 is in the row of key 1, and so on
     with pytest.raises(tf.errors.FailedPreconditionError, match="restored, loaded or initialized"):
@@ -113,7 +133,7 @@ def test_after_a_restore(tmp_path, make, form):
 @pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 @pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
 def test_indices_of_no_lookup(make, in_function):
-    table, other = sok.DynamicVariable(2, "zeros"), sok.DynamicVariable(2, "zeros")
+    table, other = new_table(), new_table()
     read(table, [20, 30])
     own = gradient(table, [30])
     for indices in (tf.constant([1], tf.int64), tf.constant([0]), gradient(other, [20]).indices):
@@ -129,14 +149,14 @@ OF_DENSE = {name: make for name, make in OPTIMIZERS.items() if name != "by hand"
 
 @pytest.mark.parametrize("make", OF_DENSE.values(), ids=OF_DENSE)
 def test_sums_as_dense_tensors(make):
-    table, plain = sok.DynamicVariable(2, "zeros"), tf.Variable(tf.zeros([3, 2]))
+    table, plain = new_table(), tf.Variable(tf.zeros([3, 2]))
     read(table, [0, 1, 2])
     optimizers = [make(), make()]
     for _ in range(2):
         slices = [gradient(table, [0, 2]), gradient(table, [2])]
         dense = tf.add_n(slices)
         np.testing.assert_array_equal(dense[:3], [[1, 1], [0, 0], [2, 2]])
-        optimizers[0].apply_gradients([(dense, table)])
+        update(optimizers[0], dense, table)
         optimizers[1].apply_gradients([(dense[:3], plain)])
     np.testing.assert_allclose(table.export()[1], plain, rtol=1e-6)
 
@@ -162,10 +182,10 @@ TELLING = {name for name in OF_DENSE if not name.startswith(("keras", "legacy"))
 @pytest.mark.parametrize("optimizer", OF_DENSE)
 def test_dense_gradients_after_a_restore(tmp_path, optimizer, name, in_function):
     form, is_told = DENSE[name], optimizer in TELLING and name != "of a function"
-    table, optimizer = sok.DynamicVariable(2, "zeros"), OF_DENSE[optimizer]()
+    table, optimizer = new_table(), OF_DENSE[optimizer]()
     read(table, [30, 2, 3, 1])
     path = tf.train.Checkpoint(t=table).write(str(tmp_path / "four"))
-    table = sok.DynamicVariable(2, "zeros")
+    table = new_table()
     older, slices = form(table), gradient(table, [1, 2])
     tf.train.Checkpoint(t=table).read(path)
     with pytest.raises(tf.errors.FailedPreconditionError, match="restored, loaded or initialized"):
@@ -193,7 +213,9 @@ def test_random_steps_as_in_numpy(tmp_path, name, max_keys, in_function):
     options = {} if max_keys is None else {
         "var_type": "hybrid", "init_capacity": max_keys, "max_capacity": max_keys
     }  # fmt: skip
-    table, optimizer = sok.DynamicVariable(2, "ones", **options), SGD[name]()
+    is_limited = max_keys is not None
+    table = sok.DynamicVariable(2, "ones", **options) if is_limited else new_table("ones")
+    optimizer = SGD[name]()
     rows, lives, num_restores = {}, {}, 0  # by key: its value, and an object while it has a row
     forms = list(FORMS.values())
     if not in_function and name in TELLING:
