@@ -154,11 +154,16 @@ def _goes_by_number_of_rows(initializer: Any) -> bool:
     return is_scaled or getattr(initializer, "mode", None) in ("fan_in", "fan_avg")
 
 
+_VALUES = (int, float, list, tuple, np.ndarray, tf.Tensor, Variable)
+
+
 def _known_to_keras(initializer: Any, called: str) -> Callable:
     """Returns the initializer that a name, class or configuration denotes."""
+    if isinstance(initializer, _VALUES):  # of which Keras 3 makes an initializer
+        raise ValueError(_must_be(initializer, called))
     try:
         found = keras.initializers.get(initializer)
-    except (TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:  # Keras 3's Constant has no name
         raise ValueError(_must_be(initializer, called)) from error
     if not callable(found) or isinstance(found, type):
         raise ValueError(_must_be(initializer, called))
@@ -166,7 +171,7 @@ def _known_to_keras(initializer: Any, called: str) -> Callable:
 
 
 def _must_be(initializer: Any, called: str) -> str:
-    is_value = isinstance(initializer, (int, float, list, tuple, np.ndarray, tf.Tensor, Variable))
+    is_value = isinstance(initializer, _VALUES)
     what = type(initializer).__name__ if is_value else repr(initializer)
     return (
         f"{called} must be None, a name that Keras knows, or a callable of (shape, dtype), got "

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 
 from sok_compat.ranks.identity import current_ranks
+from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import keras_3, members
 from sok_compat.tables.slot_variable import SlotVariable
@@ -43,7 +46,6 @@ class TableVariable(_Variable):
                 "tf-keras and set TF_USE_LEGACY_KERAS=1 to use Keras 2"
             )
         _holders[members.unique_id(table)] = self
-        around_slots(_making_planes)
         self._table = table
         super().__init__(
             lambda *_, **__: None,
@@ -60,11 +62,13 @@ class TableVariable(_Variable):
         self._value = self._table
 
     def numpy(self) -> Any:
-        """Refuses to read the rows without their keys, of which there may be many.
+        """The rows of a table without a hash index.
 
         Raises:
-          NotImplementedError: always.
+          NotImplementedError: with one: rows do not tell their keys, and there may be many.
         """
+        if not self._table.use_hash_index:
+            return self._table.numpy()
         raise NotImplementedError(
             f"rows of the table {self._table.table_name} do not tell their keys: save and restore "
             "the model with tf.train.Checkpoint"
@@ -72,16 +76,17 @@ class TableVariable(_Variable):
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """As numpy(), for `.h5` files."""
-        del dtype, copy
-        return self.numpy()
+        del copy
+        return np.asarray(self.numpy(), dtype)
 
     def assign(self, value: Any) -> Any:
-        """Refuses to replace the rows.
+        """Replaces the rows of a table without a hash index.
 
         Raises:
-          NotImplementedError: always.
+          NotImplementedError: with one.
         """
-        del value
+        if not self._table.use_hash_index:
+            return self._table.assign(tf.convert_to_tensor(value, tf.float32))
         raise NotImplementedError(
             f"the table {self._table.table_name} cannot be assigned rows, which do not tell their "
             "keys: restore the model with tf.train.Checkpoint. If the weight decay of Muon did it, "
@@ -97,37 +102,58 @@ class TableVariable(_Variable):
         return {}
 
 
+def adapt_optimizers_of_keras_3() -> None:
+    """Makes their slots of tables planes, and their loss scaling follow the rows, from now on."""
+    around_slots(_making_planes)
+    integrations.apply("tf.keras.optimizers.LossScaleOptimizer.check_finite", _checking_values)
+
+
+def _checking_values(check):
+    @functools.wraps(check)
+    def check_finite(self, grads):
+        return check(self, [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads])
+
+    return check_finite
+
+
 def check_optimizer(optimizer: Any, table: Table) -> None:
     """Refuses an optimizer that keeps arrays of a table's declared rows, as Adafactor does.
 
     Raises:
       NotImplementedError: it has a variable with the table's name and number of rows, which Keras
-        did not make beside the table, so that it is no plane.
+        did not make beside the table, so that it is no plane; or a slot that starts as the rows.
     """
-    holder = _holders.get(members.unique_id(table))
-    if holder is None:
-        return
+    way_out = (
+        "Take another optimizer, or install tf-keras and set TF_USE_LEGACY_KERAS=1 to use Keras 2"
+    )
+    if type(optimizer).__name__ == "ScheduleFreeAdamW":
+        raise NotImplementedError(
+            f"ScheduleFreeAdamW cannot train the table {table.table_name}: its momentum starts as "
+            f"the rows that are there, and other keys come later. {way_out}"
+        )
+    holder = _holders.get(members.unique_id(table), table)
     for each in optimizer.variables:
         is_of_table = each.name.startswith(holder.name) and each.shape[:1] == (table.capacity,)
         if is_of_table and not isinstance(each.value, SlotVariable):
             raise NotImplementedError(
                 f"{type(optimizer).__name__} of Keras 3 cannot train the table {table.table_name}: "
                 f"its {each.path} {tuple(each.shape)} has a place for each declared row, not for "
-                "each row in use. Take another optimizer, or install tf-keras and set "
-                "TF_USE_LEGACY_KERAS=1 to use Keras 2"
+                f"each row in use. {way_out}"
             )
 
 
 def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
     """The context in which an optimizer creates a slot of a variable."""
     table: Any = variable
-    holder = _holders.get(members.unique_id(table)) if isinstance(table, Table) else None
-    if holder is None:
+    if not isinstance(table, Table):
         return contextlib.nullcontext()
-    before = f"{holder.path.replace('/', '_')}_"  # of the slot's own name
+    holder = _holders.get(members.unique_id(table))
+    name = table.name if holder is None else holder.path
+    before = f"{name.replace('/', '_').replace(':', '_')}_"  # of the slot's own name
 
     def creator(next_creator: Any, **kwargs: Any) -> Any:
-        del next_creator
+        if not kwargs["name"].startswith(before):  # of an optimizer of TensorFlow
+            return next_creator(**kwargs)
         if kwargs["name"].endswith("_gradient_accumulator"):
             raise NotImplementedError(
                 f"gradient_accumulation_steps would add up arrays of the capacity of the table "
@@ -136,4 +162,19 @@ def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
         slot = kwargs["name"].removeprefix(before)
         return make_slot(table, f"{table.table_name}/{slot}", kwargs["initial_value"])
 
-    return tf.variable_creator_scope(creator)
+    return _of_declared_shape(table, tf.variable_creator_scope(creator))
+
+
+@contextlib.contextmanager
+def _of_declared_shape(table, scope):
+    try:
+        with scope:
+            yield
+    except ValueError as error:
+        if table.capacity is not None or "fully-defined" not in str(error):
+            raise
+        raise NotImplementedError(
+            f"optimizers of Keras 3 make slots of a declared shape, and the table "
+            f"{table.table_name} has none: declare a capacity, or take one of tf.compat.v1.train, "
+            "SGD, or, with tf-keras, one of Keras 2"
+        ) from error

@@ -35,7 +35,7 @@ from sok_compat.tables.rows.shown_rows import (
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
-from sok_compat.training.keras_3_tables import check_optimizer
+from sok_compat.training.keras_3_tables import adapt_optimizers_of_keras_3, check_optimizer
 from sok_compat.training.slot_creation import make_slot_or_variable
 from sok_compat.training.stock_slots import has_slots_saved_with_it, slots_apart
 
@@ -52,6 +52,8 @@ def update_rows_in_use_in_keras() -> None:
 def _change() -> None:
     if has_keras_2:
         integrations.apply("tf.keras.optimizers.Optimizer.build", _making_planes)
+    else:
+        adapt_optimizers_of_keras_3()
     around_updates(_of_rows_in_use)
 
 
@@ -124,7 +126,7 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
         then of the learning rate.
     """
     optimizer = _optimizer_of(update)
-    if optimizer is not None and keras_3 is None:
+    if optimizer is not None:
         _raise_in_graph(table)
     is_by_rows = _is_by_rows(optimizer, table)
     if is_by_rows and keras_3 is not None:
@@ -147,11 +149,13 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
 def _raise_in_graph(table: Any) -> None:
     if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
         return
+    other = (
+        "of the same name in tf.keras.optimizers.legacy" if has_keras_2 else "of tf.compat.v1.train"
+    )
     raise NotImplementedError(
         f"the table {table.name} cannot be trained by this optimizer of tf.keras.optimizers: those "
         "do not work in graph mode (apply_gradients counts a step and updates nothing); take the "
-        "one of the same name in tf.keras.optimizers.legacy, or call apply_gradients in a "
-        "tf.function"
+        f"one {other}, or call apply_gradients in a tf.function"
     )
 
 

@@ -9,7 +9,7 @@ from sok_compat.distributed_embeddings.planning import placed_tables
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.runtime import devices
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.behaviors import IS_TF1, computed, initialize
 from tests.support.cases.layers_of_scripts import Doubled
 from tests.support.processes.subprocess_python import run_python

@@ -13,7 +13,7 @@ from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import (
     embedding_lookup,
     read_var_no_copy,
 )
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.behaviors import IS_TF1, computed, initialize
 
 ROWS, WIDTH = 11, 3

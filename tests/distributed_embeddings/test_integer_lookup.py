@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.distributed_embeddings.integer_lookup import IntegerLookup
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.behaviors import IS_TF1, computed, initialize
 
 

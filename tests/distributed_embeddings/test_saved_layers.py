@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.behaviors import IS_TF1
 
 legacy = keras.optimizers.legacy

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from sok_compat.checkpoint import assign_from
 from sok_compat.checkpoint.streams import stored_tensors
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import has_keras_2
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
 TABLE = "layer/var/.ATTRIBUTES/table"
 
@@ -70,7 +71,8 @@ def test_slots_of_a_second_optimizer(sok, saved):
     second.train([3], [3])
     path = both.save(saved[1] + " of both")
     names = {name for name, _ in tf.train.list_variables(path)}
-    assert {f"{TABLE}/slots/{slot}" for slot in ("m", "v", "m_1", "v_1")} <= names
+    if has_keras_2:  # Keras 3 has the optimizer's name in a slot's
+        assert {f"{TABLE}/slots/{slot}" for slot in ("m", "v", "m_1", "v_1")} <= names
     first.train([3]), second.train([3])
     expected = first.rows()
     both.restore(path).assert_consumed()
@@ -116,8 +118,9 @@ def test_tables_that_are_not_on_both_sides(sok, saved):
     more = tf.train.Checkpoint(layer=first.layer, other=Trained(sok).layer)
     with pytest.raises(AssertionError, match="EmbeddingVariable_1"):
         more.restore(path).assert_existing_objects_matched()
-    with pytest.raises(AssertionError, match="layer/var"):
-        tf.train.Checkpoint(optimizer=first.optimizer).restore(path).assert_consumed()
+    if has_keras_2:  # an optimizer of Keras 3 holds what it trains
+        with pytest.raises(AssertionError, match="layer/var"):
+            tf.train.Checkpoint(optimizer=first.optimizer).restore(path).assert_consumed()
     tf.train.Checkpoint(optimizer=first.optimizer).restore(path).expect_partial()
 
 

@@ -21,7 +21,7 @@ from tests.support.cases.keras_models import (
     Top,
     batches,
 )
-from tests.support.cases.layer_cases import MAX_NNZ, SLOT_NUM
+from tests.support.cases.layer_cases import MAX_NNZ, SLOT_NUM, LayerCase
 from tests.support.processes.subprocess_python import run_python
 
 of_keras_2 = pytest.mark.skipif(not has_keras_2, reason="Keras 3 has nothing like it")
@@ -117,7 +117,7 @@ def test_graph_mode(sok, case, style):
         import json
         import tensorflow as tf
         import sok_compat as sok
-        from sok_compat.runtime.tf_versions import keras
+        from sok_compat.runtime.tf_versions import keras_of_layers as keras
         from tests.support.cases import keras_models
         from tests.support.cases.layer_cases import LayerCase
 
@@ -245,6 +245,24 @@ def test_several_models_and_sessions_of_keras(sok):
             table_model.compile(keras.optimizers.legacy.SGD(0.1), "mse")
         runs.append([m.fit(data, verbose=0).history["loss"] for m in (first[0], second[0])])
     assert runs[0] == runs[1]
+
+
+def test_files_of_keras_hold_whole_tables(sok, tmp_path):
+    """Without a hash table; with the optimizer's slots."""
+    case = LayerCase("static", False, "int64")
+    model = STYLES["functional"](case, case.make_layer(capacity=48))
+    types = {"All2AllDenseEmbedding": sok.All2AllDenseEmbedding}
+    data = batches(case, KEYS, seed=1)
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    model.fit(data, verbose=0)
+    model.save(str(tmp_path / "model.keras"))
+    model.save_weights(str(tmp_path / "model.weights.h5"))
+    before, losses = model.predict(data, verbose=0), model.fit(data, verbose=0).history["loss"]
+    copy = keras.models.load_model(str(tmp_path / "model.keras"), custom_objects=types)
+    for restore in (lambda: None, lambda: copy.load_weights(str(tmp_path / "model.weights.h5"))):
+        restore()
+        np.testing.assert_allclose(copy.predict(data, verbose=0), before, rtol=TOLERANCE)
+        np.testing.assert_allclose(copy.fit(data, verbose=0).history["loss"], losses, TOLERANCE)
 
 
 OF_ONE_KERAS = ["weights.h5", "folder"] if has_keras_2 else ["m.h5"]

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import keras, variable_of
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
+from sok_compat.runtime.tf_versions import variable_of
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from sok_compat.tables.slot_variable import SlotVariable
 from tests.support.cases.layer_cases import LayerCase
@@ -141,7 +142,7 @@ def test_declared_capacity_takes_no_memory():
         from tests.support.processes.subprocess_python import peak_mib
         import tensorflow as tf
         import sok_compat as sok
-        from sok_compat.runtime.tf_versions import keras
+        from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
         sok.Init(global_batch_size=4)
         keys = tf.constant([[[0]], [[5]], [[2_000_000_000 - 1]], [[5]]], tf.int64)

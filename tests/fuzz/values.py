@@ -7,7 +7,7 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
 DIM_LIMIT = 64  # so that a case stays small
 ABSENT = "(not given)"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.sparse_operation_kit.core import (
     DenseEmbeddingLayerHandle,
     EmbeddingVariable,

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables.table import Table
 
 MESSAGE = "XLA cannot compile a lookup in the table xla.*: omit jit_compile=True"

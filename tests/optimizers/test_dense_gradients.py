@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.ops_of_steps import ops_of_step
 from tests.support.sessions import initialized_session
 

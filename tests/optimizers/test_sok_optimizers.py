@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.cases.optimizer_cases import DenseLazyAdam, legacy
 from tests.support.sessions import initialized_session

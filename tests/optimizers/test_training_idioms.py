@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.assertions import assert_close
 
 tf1 = tf.compat.v1

@@ -78,6 +78,7 @@ BY_WHOM = {
     "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
     "tf.distribute.get_strategy().extended.colocate_vars_with": accept_all_strategies,
     "tf.keras.optimizers.Optimizer.build": update_rows_in_use_in_keras,
+    "tf.keras.optimizers.LossScaleOptimizer.check_finite": update_rows_in_use_in_keras,
     "tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs": update_rows_of_gradients,
     "tf.scatter_update and its like, their ops": scatter_by_methods,
     "tf.scatter_nd_update and its like, their ops": scatter_by_methods,

@@ -62,6 +62,7 @@ for refused, way_out in (
     (lambda: optimizers.SGD(gradient_accumulation_steps=2), "leave it out"),
     (lambda: optimizers.Adafactor(0.01), "for each declared row.*Take another optimizer"),
     (lambda: optimizers.Muon(0.01), "adam_weight_decay=None"),
+    (lambda: optimizers.ScheduleFreeAdamW(0.01), "Take another optimizer"),
 ):
     layer = sok.All2AllDenseEmbedding(1 << 20, 4, 3, 1)
     try:
@@ -164,6 +165,16 @@ print(ConcatOneHotEmbedding([48, 48, 48], 2)(KEYS).shape)
 """
 
 
+OF_BOTH_KERASES = [
+    *("eager/test_keras_models", "eager/test_checkpoints", "eager/test_functions"),
+    *("layers/test_layer_handles", "layers/test_lookup", "layers/test_ragged_inputs"),
+    *("optimizers/test_keras_optimizers", "optimizers/test_moving_averages"),
+    *("tables/test_table_training", "variables/test_embedding_variable"),
+    *("variables/test_initializers", "variables/test_kept_rows", "variables/test_row_updates"),
+    *("variables/test_rows_of_gradients", "variables/test_stock_initializers"),
+]
+
+
 def run(folder, script):
     return run_python(BEGIN.format(folder=str(folder)) + script, is_fresh=True).splitlines()
 
@@ -181,15 +192,13 @@ def test_checkpoints_hold_the_table_with_its_slots(tmp_path):
 
 @pytest.mark.thorough
 def test_models_train_as_those_of_keras_2():
-    """The tests of models, and others of layers, once more in a process without Keras 2."""
+    """The tests of models, and others that use Keras, once more in a process without Keras 2."""
     tests = Path(__file__).parents[1]
-    names = ["eager/test_keras_models", "layers/test_ragged_inputs", "variables/test_row_updates"]
-    names.append("variables/test_rows_of_gradients")
-    files = [str(tests / f"{name}.py") for name in names]
+    files = [str(tests / f"{name}.py") for name in OF_BOTH_KERASES]
     run_python(
         f"""
         import os, sys
-        sys.modules["tf_keras"] = None
+        os.environ["SOK_TEST_KERAS"] = "3"
         import pytest
         os.dup2(2, 1)  # what fails is shown
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--at-most", "2"]

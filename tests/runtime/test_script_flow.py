@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.bags import random_bags, sparse_value
 from tests.support.cases.thorough import thorough_but
 from tests.support.saves.saved_table import assert_rows_equal

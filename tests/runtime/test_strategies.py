@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
 from tests.support.assertions import TOLERANCE
@@ -213,7 +213,7 @@ def test_several_replicas_that_use_a_table():
         import pytest
         import tensorflow as tf
         import sok_compat as sok
-        from sok_compat.runtime.tf_versions import keras
+        from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
         cpus = [tf.config.LogicalDeviceConfiguration()] * 2
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], cpus)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables, load_tables
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
 from tests.support.lookups import lookup

@@ -10,7 +10,7 @@ from tests.support.horovod_state import shut_down_horovod
 def sok(monkeypatch):
     """The package under SparseOperationKit's name, after sok.init()."""
     from sok_compat import sparse_operation_kit
-    from sok_compat.runtime.tf_versions import keras
+    from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
     keras.backend.clear_session()  # names start over
     monkeypatch.setattr(sparse_operation_kit.communication, "_comm_tool", None)

@@ -8,7 +8,7 @@ import tensorflow as tf
 import sok_compat
 from sok_compat.deeprec.optimizer_rules.weight_decay_optimizers import AdamWOptimizer
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.sessions import initialized_session
 
 newer, legacy, train = keras.optimizers, keras.optimizers.legacy, tf.compat.v1.train

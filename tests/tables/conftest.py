@@ -6,7 +6,7 @@ import contextlib
 import pytest
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.processes.runs import EagerRun, FunctionRun, GraphRun
 
 RUNS = {"graph": GraphRun, "function": FunctionRun, "eager": EagerRun}

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat import checkpoint
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
 from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.slots import slot_for

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
+from sok_compat.runtime.tf_versions import variable_of
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from sok_compat.tables.rows.shown_rows import showing_all_rows
 from tests.support.bags import sparse_tensor
@@ -102,7 +103,8 @@ def test_collections(sok, trainable):
 
 def test_layer_trains_its_variable(sok):
     layer = CASE.make_layer()
-    assert [v is layer.embedding_variable for v in layer.trainable_variables] == [True]
+    trained = [variable_of(each) for each in layer.trainable_variables]
+    assert [each is layer.embedding_variable for each in trained] == [True]
 
 
 def test_layers_leave_the_names_of_others_alone(sok):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 

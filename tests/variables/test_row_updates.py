@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import has_keras_2, keras
+from sok_compat.runtime.tf_versions import has_keras_2
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables.rows.shown_rows import showing_all_rows
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.sessions import initialized_session

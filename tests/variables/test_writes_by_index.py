@@ -9,7 +9,7 @@ import pytest
 import sparse_operation_kit as sok
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
 
 tf1 = tf.compat.v1

@@ -20,6 +20,7 @@ from sok_compat.runtime.tf_versions import (
     functional_saver,
     gradients_util,
     hdf5_format,
+    keras_3,
     keras_optimizers,
     saver_module,
     state_ops,
@@ -305,4 +306,17 @@ _OF_WRITES = tuple(
          ("add", "sub", "update"), "ref", ("use_locking",)),
     )
 )  # fmt: skip
+_OF_KERAS_3 = (
+    _integration(
+        "tf.keras.optimizers.LossScaleOptimizer.check_finite",
+        "looks at the values of slices, not at as many rows as a table declares",
+        "optimizers/test_keras_optimizers",
+        lambda: keras_3.optimizers.LossScaleOptimizer,
+        "check_finite",
+        ("self", "grads"),
+        of="LossScaleOptimizer",
+    ),
+)
 ON_TENSORFLOW = (*_OF_CHECKPOINTS, *_OF_GRADIENTS, *_OF_OPTIMIZERS, *_OF_WRITES)
+if keras_3 is not None:
+    ON_TENSORFLOW += _OF_KERAS_3

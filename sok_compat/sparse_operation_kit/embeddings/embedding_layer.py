@@ -20,6 +20,8 @@ from sok_compat.sparse_operation_kit.embeddings.arguments import (
 from sok_compat.tables.table_arguments import checked_key_dtype
 from sok_compat.training.keras_3_tables import TableVariable
 
+_INPUTS_OF_KERAS_3 = "keras.src.backend.common.keras_tensor"
+
 
 class EmbeddingLayer(keras.layers.Layer):
     """A Keras layer that owns one table, made in `__init__`."""
@@ -66,6 +68,12 @@ class EmbeddingLayer(keras.layers.Layer):
         """Calls `call`; Keras 2 tells the layers of any model whether it trains, Keras 3 only those
         of one whose `call` takes `training`. Keras 3 takes no inputs of an unknown rank."""
         if keras_3 is None:
+            if type(args[0] if args else None).__module__ == _INPUTS_OF_KERAS_3:
+                raise TypeError(
+                    f"{self.name} is a layer of Keras 2, as tf-keras is installed, and its inputs "
+                    "are of Keras 3: set TF_USE_LEGACY_KERAS=1 before TensorFlow is imported, so "
+                    "that tf.keras is Keras 2, or uninstall tf-keras"
+                )
             return super().__call__(*args, **kwargs)
         if is_evaluated_by_model():
             kwargs.setdefault("training", False)
@@ -97,18 +105,27 @@ class EmbeddingLayer(keras.layers.Layer):
         self.built = True
 
     def save_own_variables(self, store: Any) -> None:
-        """Refuses Keras's `.keras` and `.weights.h5` files, which would hold rows without keys.
+        """Saves rows in Keras's `.keras` and `.weights.h5` files, where row n is that of key n.
 
         Raises:
-          NotImplementedError: always.
+          NotImplementedError: with a hash table, or on several ranks, row n may be any key's.
         """
+        self._raise_for_files()
+        super().save_own_variables(store)
+
+    def load_own_variables(self, store: Any) -> None:
+        """As save_own_variables."""
+        self._raise_for_files()
+        super().load_own_variables(store)
+
+    def _raise_for_files(self):
+        if not self.use_hashtable and self.var.ranks.size == 1:
+            return
         by_keras = "" if keras_3 else "model.save_weights with a path without an ending, "
         raise NotImplementedError(
             f"Keras's files do not hold the table {self.var.m_var_name} of the layer {self.name}: "
             f"use {by_keras}tf.train.Checkpoint, or, for the table alone, sok.Saver"
         )
-
-    load_own_variables = save_own_variables
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `__init__`."""

@@ -3,7 +3,7 @@
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
 
 class Doubled(keras.layers.Layer):

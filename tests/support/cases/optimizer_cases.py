@@ -7,7 +7,8 @@ from typing import Callable, Optional
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import has_keras_2
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
 train = tf.compat.v1.train
 legacy = keras.optimizers.legacy
@@ -221,6 +222,14 @@ def _keras(name, make, needs_all_keys=False):
     return OptimizerCase(name, make, needs_all_keys=needs_all_keys)
 
 
+_OF_KERAS_2 = [_keras("keras.Adafactor", lambda: keras.optimizers.Adafactor(0.01), True)]
+_OF_KERAS_3 = [
+    _keras("keras.Lamb", lambda: keras.optimizers.Lamb(0.01), True),
+    _keras(
+        "keras.LossScaleOptimizer",
+        lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01), 8.0),
+    ),
+]
 # Of tf.keras.optimizers, for eager mode and functions.
 KERAS_OPTIMIZERS = [
     _keras("keras.SGD", lambda: keras.optimizers.SGD(0.1)),
@@ -239,6 +248,6 @@ KERAS_OPTIMIZERS = [
     _keras("keras.RMSprop-centered", lambda: keras.optimizers.RMSprop(0.01, centered=True)),
     _keras("keras.Adadelta", lambda: keras.optimizers.Adadelta(0.5)),
     _keras("keras.Ftrl", lambda: keras.optimizers.Ftrl(0.05), True),
-    _keras("keras.Adafactor", lambda: keras.optimizers.Adafactor(0.01), True),
     _keras("keras.Lion", lambda: keras.optimizers.Lion(0.01)),
+    *(_OF_KERAS_2 if has_keras_2 else _OF_KERAS_3),
 ]
