@@ -19,6 +19,7 @@ from sok_compat.runtime.known_words import (
 )
 from sok_compat.runtime.tf_versions import global_seed
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
+from sok_compat.sparse_operation_kit.variables.dump_names import dump_name
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_rank
 from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys
 from sok_compat.sparse_operation_kit.variables.mode import (
@@ -102,12 +103,14 @@ class StaticVariable(LooksUpKeys, Table):
         placement = placement_of(target_gpu, ranks, rows)
         self.global_shape = tf.TensorShape([rows, dim])
         self.target_gpu, self.num_gpus, self.global_gpu_id = target_gpu, ranks.size, ranks.rank
+        name = name or f"sok_static_Variable_{next(_numbers)}"
+        self.dump_name = dump_name(name)
         super().__init__(
             max(1, placement.num_rows(rows)),
             dim,
             first_value_of_rank(first, [rows, dim], placement),
             use_hash_index=False,
-            name=name or f"sok_static_Variable_{next(_numbers)}",
+            name=name,
             seed=global_seed() if seed is None else seed,
             trainable=trainable,
             placement=placement,

@@ -80,7 +80,7 @@ def load(
 
     Args:
       path: a folder that `dump` or SparseOperationKit has written.
-      load_vars: as of `dump`, of the same names.
+      load_vars: as of `dump`, of the same names, which in eager mode are those they were given.
       optimizer: as of `dump`; its slots are made if need be, in eager mode. Call `build` of one of
         tf.keras.optimizers with all its variables before, if it has others, too.
       sess: as of `dump`.
@@ -172,7 +172,7 @@ def _dumps_of(variables: Sequence[Any], optimizer: Any) -> list[DumpedTable]:
     return [
         DumpedTable(
             variable,
-            variable.name,
+            variable.dump_name or variable.name,
             _key_dtype(variable),
             "headed",
             {} if optimizer is None else _slots_of(variable, optimizer),
@@ -186,11 +186,12 @@ def _dumps_of(variables: Sequence[Any], optimizer: Any) -> list[DumpedTable]:
 def _check_files_differ(variables: Sequence[Any]) -> None:
     by_stem: dict[str, Any] = {}
     for variable in variables:
-        other = by_stem.setdefault(file_stem(variable.name), variable)
-        if other is not variable:
+        name = variable.dump_name or variable.name
+        other = by_stem.setdefault(file_stem(name), name)
+        if other is not name:
             raise ValueError(
-                f"{other.name} and {variable.name} would have the same files, "
-                f"{file_stem(variable.name)}-...: use two folders, or other names"
+                f"{other} and {name} would have the same files, {file_stem(name)}-...: use two "
+                "folders, or other names"
             )
 
 

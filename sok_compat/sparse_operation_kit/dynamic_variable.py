@@ -16,6 +16,7 @@ from sok_compat.runtime.known_words import checks_words
 from sok_compat.runtime.tf_versions import global_seed
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
 from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable, check_float32
+from sok_compat.sparse_operation_kit.variables.dump_names import dump_name
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_keys
 from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys
 from sok_compat.sparse_operation_kit.variables.mode import mode_of, placement_of, target_of
@@ -103,16 +104,17 @@ class DynamicVariable(LooksUpKeys, Table):
         self.backend_type = checked_var_type(var_type)
         self.options = DynamicOptions.of(kwargs)
         self.key_type = _checked_key_type(key_type)
-        self.target_gpu = target_of(mode)
-        ranks = initialized_ranks("sok.DynamicVariable")
+        self.target_gpu, ranks = target_of(mode), initialized_ranks("sok.DynamicVariable")
         self.num_gpus = ranks.size
         self.initializer_str = "" if initializer is None else str(initializer)
         shape, called = [self.options.init_capacity, dimension], self.words.initializer
+        name = name or f"sok_dynamic_Variable_{next(_numbers)}"
+        self.dump_name = dump_name(name)
         super().__init__(
             None,
             dimension,
             first_value_of_keys(initializer, self.backend_type, shape, called),
-            name=name or f"sok_dynamic_Variable_{next(_numbers)}",
+            name=name,
             seed=global_seed() if seed is None else seed,
             trainable=trainable,
             placement=placement_of(self.target_gpu, ranks),

@@ -159,6 +159,28 @@ def test_temporary_files_are_not_needed(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["dump"]
 
 
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_a_later_variable_of_the_same_name_loads_the_dump(tmp_path, kind):
+    """As with tf.Variable, whose eager variables may have one name; so have files."""
+
+    def made(initializer):
+        if kind == "dynamic":
+            return sok.DynamicVariable(2, initializer, name="dv")
+        return sok.Variable(
+            shape=(4, 2), initializer=keras.initializers.Constant(float(initializer)), name="dv"
+        )
+
+    with tf.name_scope("scope"):
+        first, later = made("3"), made("0")
+    sok.lookup_sparse(first, tf.ragged.constant([[1]], dtype=tf.int64), combiners=["sum"])
+    sok.dump(tmp_path, first)
+    assert "scope_dv_0-key" in os.listdir(tmp_path)
+    sok.load(tmp_path, later)
+    assert rows_of(later) == rows_of(first)
+    with pytest.raises(ValueError, match="scope/dv:0 and scope/dv:0 would have the same files"):
+        sok.dump(tmp_path, [first, later])
+
+
 def test_a_graph_has_its_session(tmp_path):
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = sok.DynamicVariable(2, "ones", name="dynamic")
