@@ -110,6 +110,7 @@ class Table(
         placement: Placement | None = None,
         collections: Iterable[str] | None = None,
         history: KeyHistory | None = None,
+        storage: Storage | None = None,
     ) -> None:
         """Makes the table; in a graph, its ops.
 
@@ -127,7 +128,7 @@ class Table(
           placement: which rank owns which keys; None: by modulo over the ranks of Horovod, if the
             script initialized it, else this rank owns all.
           collections: the graph collections to add it to; None: GLOBAL_VARIABLES.
-          history: a KeyHistory; it needs a hash index.
+          history, storage: its KeyHistory, which needs a hash index, and its Storage, or None.
 
         Raises:
           RuntimeError: a tf.distribute strategy has several replicas.
@@ -140,7 +141,7 @@ class Table(
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
         self.slots: list[SlotVariable] = []
-        self.storage, self.slots_by_optimizer = Storage(), SlotsByOptimizer()
+        self.storage, self.slots_by_optimizer = storage or Storage(), SlotsByOptimizer()
         self.num_scopes = 0
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(
@@ -148,8 +149,7 @@ class Table(
         )
         self.history, self.initial_rows = history, None
         check_history(history, self.use_hash_index, self.first_value.kind, self.capacity)
-        if self.capacity is None:
-            self._check_needs_no_capacity()
+        self._check_capacity()
         self.placement = placement or Placement.by_modulo(connected_ranks())
         self.seed = DEFAULT_SEED if seed is None else seed
         with tf.init_scope():  # outside functions, branches and control dependencies
@@ -157,7 +157,9 @@ class Table(
             if not tf.executing_eagerly():
                 self._add_to_collections(collections)
 
-    def _check_needs_no_capacity(self) -> None:
+    def _check_capacity(self) -> None:
+        if self.capacity is not None:
+            return
         if not self.use_hash_index:
             raise ValueError("a table without a hash index needs a capacity, got None")
         if self.first_value.kind == "preset":

@@ -28,7 +28,8 @@ from sok_compat.lookup.new_keys import WITH_GRADIENT, NewKeys
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
-from sok_compat.tables.stored.description import BUCKETS, describe_in_graph
+from sok_compat.tables.stored.description import BUCKETS
+from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.table import Table, connected_ranks
 from sok_compat.tables.words import Words
@@ -125,21 +126,20 @@ class EmbeddingVariable(RecordsKeys, Table):
             placement=placement,
             collections=collections,
             history=history_of(option, steps_to_live, placement.ranks.size),
+            storage=self._in_buckets(part),
         )
-        self._store_in_buckets(part)
         tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
         tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
         _tell_tensorflow_of_tables()
 
-    def _store_in_buckets(self, part):
-        self.storage.layout, self.storage.part = BucketSaveable, part
-        describe_in_graph(
-            self,
-            BUCKETS,
-            key_dtype_of_ids=self.key_dtype_of_ids.name,
-            part=part and dataclasses.astuple(part),
-            evicts=(self.steps_to_live, l2_threshold_of(self.ev_option)),
-        )
+    def _in_buckets(self, part):
+        described = {
+            "layout": BUCKETS,
+            "key_dtype_of_ids": self.key_dtype_of_ids.name,
+            "part": part and dataclasses.astuple(part),
+            "evicts": (self.steps_to_live, l2_threshold_of(self.ev_option)),
+        }
+        return Storage(BucketSaveable, part, described=described)
 
     @property
     def shape(self) -> tf.TensorShape:

@@ -13,8 +13,9 @@ from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Placement, Table
 from sok_compat.tables.first_value import FirstValue, parse_initializer
-from sok_compat.tables.stored.description import PARTS, describe_in_graph
+from sok_compat.tables.stored.description import PARTS
 from sok_compat.tables.stored.saved_part import SavedPart
+from sok_compat.tables.stored.storage import Storage
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.planning.plan import FusedTable
@@ -76,11 +77,6 @@ class PlacedTables:
             for rank, plan in enumerate(strategy.plans)
         ]
         self.by_rows = [self._spread(table) for table in strategy.table_groups[BY_ROWS]]
-        for rank, plan in enumerate(strategy.plans):
-            for table, fused in zip(self.by_columns[rank], plan.fused):
-                if table is not None:
-                    table.storage.parts = self.parts_of(fused)
-                    describe_in_graph(table, PARTS)
 
     def trained(self) -> list[tuple[Table, int | None]]:
         """Returns [(Table, its rank)] of the tables that are looked up and trained.
@@ -106,6 +102,7 @@ class PlacedTables:
             fused.num_rows,
             self._first_value(fused),
             Placement.on_one_rank(self._ranks, rank),
+            self.parts_of(fused),
             config["cpu_offload"],
         )
 
@@ -143,12 +140,10 @@ class PlacedTables:
 
             first = FirstValue("preset", initializer=rows_of_rank)
         config = self._strategy.global_configs[table]
-        made = self._table(f"rows_of_embeddings{table}", config, capacity, first, placement)
-        made.storage.parts = self._part_of_rows(table, placement)
-        describe_in_graph(made, PARTS)
-        return made
+        parts = self._part_of_rows(table, placement)
+        return self._table(f"rows_of_embeddings{table}", config, capacity, first, placement, parts)
 
-    def _table(self, name, config, capacity, first, placement, on_host=False):
+    def _table(self, name, config, capacity, first, placement, parts, on_host=False):
         with tf.device("GPU:0" if can_use_gpus() and not on_host else "CPU:0"):
             table = Table(
                 capacity,
@@ -158,6 +153,7 @@ class PlacedTables:
                 name=name,
                 trainable=config.get("trainable", True),
                 placement=placement,
+                storage=Storage(parts=parts, described={"layout": PARTS}),
             )
         table.de_local = True  # distributed-embeddings' mark of a rank's own variables
         return table

@@ -17,16 +17,10 @@ _ATTRIBUTE = "_sok_compat_description"  # of the op of the handle
 ROWS, BUCKETS, PARTS = "rows", "buckets", "parts"  # layouts
 
 
-def describe_in_graph(table: Table, layout: str = ROWS, **more: Any) -> None:
-    """Adds what savers need to know of a table, beyond its ops, to its graph; not in eager mode.
-
-    Args:
-      table: the Table.
-      layout: how it is stored: ROWS, BUCKETS or PARTS.
-      **more: of a table in BUCKETS; values that JSON holds.
-    """
-    known = {"layout": layout, "kind": table.kind(), "key_dtype": table.key_dtype.name, **more}
-    _describe(table.table_handle, known)
+def describe_in_graph(table: Table) -> None:
+    """Adds what savers need to know of a table, beyond its ops, to its graph; not in eager mode."""
+    own = {"layout": ROWS, "kind": table.kind(), "key_dtype": table.key_dtype.name}
+    _describe(table.table_handle, {**own, **table.storage.described})
 
 
 def set_value_if_not_saved(variable: tf.Variable, value: float) -> None:

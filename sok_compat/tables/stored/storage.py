@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from sok_compat.tables.stored.saved_part import SavedPart
@@ -21,6 +21,7 @@ class Storage:
     part: which part of a partitioned table it is; None: a whole one.
     parts: the parts of larger arrays that checkpoints hold instead of the table.
     owner: in a graph, the object whose saveable() saves these parts.
+    described: what an exported graph says of it beyond a table in rows; values that JSON holds.
     fill_slot: called with each slot that is made from now on.
     """
 
@@ -29,4 +30,5 @@ class Storage:
     part: TablePart | None = None
     parts: Sequence[SavedPart] = ()
     owner: Any = None
+    described: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fill_slot: Callable[[Any], Any] | None = None
