@@ -48,7 +48,7 @@ WITHIN = {
     "ops/cpu": (("rows",), ("index",), (".",)),
     "ops/device": (("memory",), ("kernels",), (".",)),
     "ops/exchange": ((".",), ("protocol", "payload", "transport"), ("rendezvous",)),
-    "ops/formats": (("files",), ("bundle", "dumps")),
+    "ops/formats": ((".",), ("files",), ("bundle", "dumps")),
     "ops/tf": (
         ("base",),
         ("steps",),

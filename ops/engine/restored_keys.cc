@@ -18,7 +18,9 @@ void CheckKeysAreIn(const TableOptions& options, int64_t count, const int64_t* k
   }
 }
 
-void CheckAre(const TableOptions& options, int64_t count, const int64_t* keys, KeysOf are) {
+}  // namespace
+
+void CheckKeysAre(const TableOptions& options, int64_t count, const int64_t* keys, KeysOf are) {
   if (are == KeysOf::kUint32) {
     CheckKeysAreIn(options, count, keys, 0, UINT32_MAX,
                    "not a uint32, the table's key_dtype; use key_dtype='int64'");
@@ -27,8 +29,6 @@ void CheckAre(const TableOptions& options, int64_t count, const int64_t* keys, K
                    "not an int32, the table's key_dtype; use key_dtype=tf.int64");
   }
 }
-
-}  // namespace
 
 void CheckKeysFit(const TableOptions& options, std::vector<int64_t> keys, KeysOf are) {
   SortKeysThatFit(options, &keys, are);
@@ -47,7 +47,7 @@ void SortKeysThatFit(const TableOptions& options, std::vector<int64_t>* keys, Ke
 
 void CheckKeysFitOneByOne(const TableOptions& options, int64_t count, const int64_t* keys,
                           KeysOf are) {
-  CheckAre(options, count, keys, are);
+  CheckKeysAre(options, count, keys, are);
   if (options.use_hash_index) return;
   const int64_t num_rows = options.placement.NumRows(options.capacity);
   for (const int64_t* key = keys; key != keys + count; ++key) {
@@ -60,10 +60,6 @@ void CheckNumKeysFits(const TableOptions& options, int64_t num_keys) {
   Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "': ", num_keys,
         " keys to restore, but its capacity is ", options.capacity, " rows; ",
         options.raise_capacity);
-}
-
-void CheckKeysAre(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are) {
-  CheckAre(options, static_cast<int64_t>(keys.size()), keys.data(), are);
 }
 
 }  // namespace sok

@@ -21,11 +21,12 @@ void CheckKeysFit(const TableOptions& options, std::vector<int64_t> keys, KeysOf
 /// As CheckKeysFit; sorts the keys.
 void SortKeysThatFit(const TableOptions& options, std::vector<int64_t>* keys, KeysOf are);
 
-/// The parts of the check, for callers that do not have all keys at once.
+/// The parts of the check, for callers that do not have all keys at once: the dtype; that and the
+/// rows of a table without a hash index; and the number.
+void CheckKeysAre(const TableOptions& options, int64_t count, const int64_t* keys, KeysOf are);
 void CheckKeysFitOneByOne(const TableOptions& options, int64_t count, const int64_t* keys,
                           KeysOf are);
 void CheckNumKeysFits(const TableOptions& options, int64_t num_keys);
-void CheckKeysAre(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are);
 
 }  // namespace sok
 

@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -47,8 +48,14 @@ class PairDumpWriter {
     sink_ = &writer_->Add(std::move(format));
   }
   void Append(int64_t num_rows, int64_t dim, uintptr_t keys, uintptr_t rows) {
-    sink_->Append(0, num_rows, 1, reinterpret_cast<const char*>(keys));
-    sink_->Append(1, num_rows, dim, reinterpret_cast<const char*>(rows));
+    const size_t row_bytes[]{sizeof(int64_t), static_cast<size_t>(dim) * sizeof(float)};
+    const uintptr_t data[]{keys, rows};
+    for (size_t column = 0; column < 2; ++column) {
+      const size_t num_bytes = static_cast<size_t>(num_rows) * row_bytes[column];
+      sink_->Begin(column, column == 0 ? 1 : dim);
+      std::memcpy(sink_->Room(num_bytes), reinterpret_cast<const void*>(data[column]), num_bytes);
+      sink_->Append(num_bytes);
+    }
   }
   void Commit() { writer_->Commit(); }
   void Close() { writer_.reset(); }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/formats/dumps/dump_source.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
 
 #include "ops/base/error.h"
 #include "ops/base/local_files.h"
+#include "ops/formats/files/checkpoint_progress.h"
 #include "ops/formats/files/crc32c.h"
 
 namespace sok {
@@ -14,6 +16,7 @@ namespace {
 
 constexpr int kTries = 20;
 constexpr std::chrono::milliseconds kPause(2);
+constexpr int64_t kBlockBytes = 8 << 20;  // rank 0 has several copies
 
 }  // namespace
 
@@ -102,7 +105,7 @@ bool DumpSource::HasAnotherNote() const {
   return id != (note_ ? note_->id : "");
 }
 
-int64_t DumpSource::num_rows() const { return stored(0).num_rows; }
+int64_t DumpSource::num_keys() const { return stored(0).num_rows; }
 
 int64_t DumpSource::width(size_t column) const { return stored(column).width; }
 
@@ -118,7 +121,29 @@ void DumpSource::Read(size_t column, int64_t first, int64_t count, char* to) {
     Throw(ErrorCode::kInvalidArgument, read.stored().path, " is read from row ", first,
           " on, but the next one is ", read.next_row());
   read.Read(column == 0, count, to);
-  if (read.next_row() == num_rows()) CheckSum(read);
+  if (read.next_row() == num_keys()) CheckSum(read);
+}
+
+void DumpSource::ForEachBlock(const Use& use, const Place&) {
+  RowsBlock block;
+  int64_t row_bytes = 0;
+  for (size_t column = 0; column < num_columns(); ++column) {
+    block.row_bytes.push_back(column == 0 ? sizeof(int64_t) : width(column) * sizeof(float));
+    row_bytes += block.row_bytes.back();
+  }
+  const int64_t most = std::min(num_keys(), std::max<int64_t>(1, kBlockBytes / row_bytes));
+  std::vector<std::vector<char>> data;
+  for (const int64_t bytes : block.row_bytes) {
+    data.emplace_back(static_cast<size_t>(most * bytes));
+    block.data.push_back(data.back().data());
+  }
+  for (int64_t first = 0; first < num_keys(); first += most) {
+    block.count = std::min(most, num_keys() - first);
+    for (size_t column = 0; column < num_columns(); ++column)
+      Read(column, first, block.count, data[column].data());
+    NoteCheckpointBytes(block.count * row_bytes);
+    use(block);
+  }
 }
 
 void DumpSource::CheckSum(const Column& column) const {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/formats/dumps/dump_format.h"
-#include "ops/formats/dumps/rows.h"
+#include "ops/formats/rows.h"
 
 namespace sok {
 
@@ -24,10 +24,12 @@ class DumpSource : public RowsSource {
   DumpSource(const FileSystem& files, const DumpFormat& format);
   ~DumpSource() override;
 
-  int64_t num_rows() const override;
-  size_t num_columns() const override { return columns_.size(); }
-  int64_t width(size_t column) const override;
-  void Read(size_t column, int64_t first, int64_t count, char* to) override;
+  int64_t num_keys() const override;
+  size_t num_columns() const { return columns_.size(); }
+  int64_t width(size_t column) const;
+  /// Reads rows [first, first + count) of a column, which must follow those read before.
+  void Read(size_t column, int64_t first, int64_t count, char* to);
+  void ForEachBlock(const Use& use, const Place& place = nullptr) override;
 
   const StoredColumn& stored(size_t column) const;
   /// Begins anew.

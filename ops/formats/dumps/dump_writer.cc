@@ -8,6 +8,7 @@
 
 #include "ops/base/error.h"
 #include "ops/base/local_files.h"
+#include "ops/formats/files/checkpoint_progress.h"
 #include "ops/formats/files/crc32c.h"
 #include "ops/formats/files/save_id.h"
 #include "ops/formats/files/synced_file.h"
@@ -73,16 +74,25 @@ class DumpWriter::Table : public RowsSink {
     }
   }
 
-  void Append(size_t column, int64_t num_rows, int64_t width, const char* data) override {
-    const auto count = static_cast<size_t>(num_rows * width);
+  void Begin(size_t column, int64_t width) override {
+    column_ = column;
     widths_[column] = width;
-    if (column > 0) return files_[column]->Append(data, count * sizeof(float));
-    num_rows_ += num_rows;
+  }
+  char* Room(size_t num_bytes) override {
+    room_.resize(num_bytes);
+    return room_.data();
+  }
+  void Append(size_t num_bytes) override {
+    NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
+    if (column_ > 0) return files_[column_]->Append(room_.data(), num_bytes);
+    const auto count = static_cast<int64_t>(num_bytes / sizeof(int64_t));
+    num_rows_ += count;
     const StoredType type = columns_[0].type;
-    stored_.resize(count * static_cast<size_t>(BytesOf(type)));
-    KeysToStored(type, num_rows, reinterpret_cast<const int64_t*>(data), stored_.data());
+    stored_.resize(static_cast<size_t>(count * BytesOf(type)));
+    KeysToStored(type, count, reinterpret_cast<const int64_t*>(room_.data()), stored_.data());
     files_[0]->Append(stored_.data(), stored_.size());
   }
+  void End() override {}
 
   std::string Note(const std::string& id) const {
     DumpNote note{id, {}};
@@ -99,8 +109,9 @@ class DumpWriter::Table : public RowsSink {
   const std::vector<NewColumn> columns_;
   std::vector<std::unique_ptr<File>> files_;  // by column
   std::vector<int64_t> widths_;               // by column
+  size_t column_ = 0;
   int64_t num_rows_ = 0;
-  std::vector<char> stored_;
+  std::vector<char> room_, stored_;
 };
 
 DumpWriter::DumpWriter(const FileSystem& files, std::string folder)

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ops/formats/dumps/dump_format.h"
-#include "ops/formats/dumps/rows.h"
+#include "ops/formats/rows.h"
 
 namespace sok {
 

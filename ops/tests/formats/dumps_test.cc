@@ -3,6 +3,7 @@
 // leaves.
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -64,11 +65,19 @@ std::unique_ptr<const DumpFormat> Headed(const Folder& folder, const std::string
   return std::make_unique<HeadedDump>(folder.path, name, key_type, kSlots);
 }
 
+template <typename T>
+void AppendColumn(RowsSink& sink, size_t column, int64_t width, const std::vector<T>& numbers) {
+  sink.Begin(column, width);
+  const size_t num_bytes = numbers.size() * sizeof(T);
+  std::memcpy(sink.Room(num_bytes), numbers.data(), num_bytes);
+  sink.Append(num_bytes);
+  sink.End();
+}
+
 void Append(RowsSink& sink, const Contents& contents) {
-  const auto count = static_cast<int64_t>(contents.keys.size());
-  sink.Append(0, count, 1, reinterpret_cast<const char*>(contents.keys.data()));
-  sink.Append(1, count, 2, reinterpret_cast<const char*>(contents.rows.data()));
-  sink.Append(2, count, 1, reinterpret_cast<const char*>(contents.slots.data()));
+  AppendColumn(sink, 0, 1, contents.keys);
+  AppendColumn(sink, 1, 2, contents.rows);
+  AppendColumn(sink, 2, 1, contents.slots);
 }
 
 void Write(const Folder& folder, const std::vector<std::string>& names, float number) {
@@ -81,7 +90,7 @@ Contents Read(const Folder& folder, const std::string& name,
               const std::vector<DumpedSlot>& slots = kSlots) {
   const HeadedDump format(folder.path, name, StoredType::kInt64, slots);
   DumpSource source(kFiles, format);
-  const int64_t count = source.num_rows();
+  const int64_t count = source.num_keys();
   Contents found{std::vector<int64_t>(static_cast<size_t>(count)),
                  std::vector<float>(static_cast<size_t>(count * 2)),
                  std::vector<float>(slots.empty() ? 0 : static_cast<size_t>(count))};

@@ -2,6 +2,7 @@
 #include "ops/tf/ranks/gathered_parts.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace sok {
 namespace {
@@ -11,8 +12,8 @@ constexpr int64_t kRoundBytes = 16 << 20;  // of all ranks together: rank 0 hold
 }  // namespace
 
 void GatheredParts::Send(const char* data, size_t num_bytes) {
-  const size_t units = static_cast<size_t>(kRoundBytes / communicator_.num_ranks()) / unit_bytes_;
-  const size_t most = std::max<size_t>(1, units) * unit_bytes_;
+  const auto units = static_cast<size_t>(kRoundBytes / communicator_.num_ranks()) / sizeof(int64_t);
+  const size_t most = std::max<size_t>(1, units) * sizeof(int64_t);
   for (size_t first = 0; first < num_bytes; first += most)
     Round(/*has_more=*/true, data + first, std::min(most, num_bytes - first), nullptr);
 }
@@ -40,6 +41,37 @@ bool GatheredParts::Round(bool has_more, const char* data, size_t num_bytes, con
     ++rank;
   }
   return is_more_to_come;
+}
+
+void GatheredRows::Begin(size_t column, int64_t width) {
+  if (rank_ == 0) return sink_->Begin(column, width);
+  for (int64_t sender = 1; sender < rank_; ++sender) parts_.EndSending();
+}
+
+char* GatheredRows::Room(size_t num_bytes) {
+  if (rank_ == 0) return sink_->Room(num_bytes);
+  room_.resize(num_bytes);
+  return room_.data();
+}
+
+void GatheredRows::Append(size_t num_bytes) {
+  if (rank_ == 0) return sink_->Append(num_bytes);
+  parts_.Send(room_.data(), num_bytes);
+}
+
+void GatheredRows::End() {
+  const int64_t num_ranks = communicator_.num_ranks();
+  for (int64_t sender = std::max<int64_t>(1, rank_); sender < num_ranks; ++sender) {
+    if (rank_ > 0) {
+      parts_.EndSending();
+      continue;
+    }
+    parts_.Receive([&](int64_t, const char* data, size_t num_bytes) {
+      std::memcpy(sink_->Room(num_bytes), data, num_bytes);
+      sink_->Append(num_bytes);
+    });
+  }
+  if (rank_ == 0) sink_->End();
 }
 
 }  // namespace sok

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/formats/rows.h"
 #include "ops/tf/ranks/rank_communicator.h"
 
 namespace sok {
@@ -17,11 +18,9 @@ namespace sok {
 /// communicator.
 class GatheredParts {
  public:
-  /// Bytes are sent in multiples of `unit_bytes`.
-  explicit GatheredParts(RankCommunicator& communicator, size_t unit_bytes = 1)
-      : communicator_(communicator), unit_bytes_(unit_bytes) {}
+  explicit GatheredParts(RankCommunicator& communicator) : communicator_(communicator) {}
 
-  /// On ranks other than 0: sends bytes, in as many rounds as needed.
+  /// On ranks other than 0: sends bytes, in as many rounds as needed, in multiples of an int64.
   void Send(const char* data, size_t num_bytes);
   /// On ranks other than 0, after the last bytes: returns when no rank has more.
   void EndSending();
@@ -33,7 +32,27 @@ class GatheredParts {
   bool Round(bool has_more, const char* data, size_t num_bytes, const Use& use);
 
   RankCommunicator& communicator_;
-  const size_t unit_bytes_;
+};
+
+/// Rank 0's sink gets the columns of all ranks, one rank after the other. On other ranks it sends
+/// them.
+class GatheredRows : public RowsSink {
+ public:
+  /// `sink`: of rank 0.
+  GatheredRows(RankCommunicator& communicator, int64_t rank, RowsSink* sink)
+      : communicator_(communicator), parts_(communicator), rank_(rank), sink_(sink) {}
+
+  void Begin(size_t column, int64_t width) override;
+  char* Room(size_t num_bytes) override;
+  void Append(size_t num_bytes) override;
+  void End() override;
+
+ private:
+  RankCommunicator& communicator_;
+  GatheredParts parts_;
+  const int64_t rank_;
+  RowsSink* const sink_;
+  std::vector<char> room_;
 };
 
 }  // namespace sok

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.files.table_names import BUCKETS, ROWS, find_tables
+from sok_compat.checkpoint.files.table_names import ROWS, find_tables
 from sok_compat.checkpoint.parts.bucket_saveable import BucketSaveable
 from sok_compat.checkpoint.parts.names_of_parts import whole_name
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
-from sok_compat.checkpoint.streams.key_files import (
-    collectives_of_table,
-    load_rows,
-    restore_from_files,
-)
+from sok_compat.checkpoint.streams.key_files import collectives_of_table, restore_from_files
 from sok_compat.checkpoint.streams.stored_tensors import chain_of, tensors_in
 
 if TYPE_CHECKING:
@@ -43,8 +39,7 @@ def assign_from(
 
     Raises:
       ValueError: the checkpoint has no such table; or the table is one of several parts, and the
-        checkpoint is not in DeepRec's layout; or the checkpoint is an increment in that layout, and
-        the table is not one of DeepRec's.
+        checkpoint is not in DeepRec's layout.
       tf.errors.NotFoundError: there is no such checkpoint.
     """
     source = os.fspath(source)
@@ -59,20 +54,10 @@ def assign_from(
     tensors = tensors_in(whole)
     saved = _table_called(name, whole, tensors)
     collectives = collectives_of_table(table, "assign")
-    if saved.layout == BUCKETS and table.storage.layout is BucketSaveable:
-        return BucketSaveable(table, name, slots=()).filled(prefix, collectives)
-    _raise_for_part(table, prefix)
-    if saved.layout == ROWS:
-        return RowsSaveable(table, name, slots=()).filled(prefix, collectives)
-    if whole != prefix:
-        raise ValueError(
-            f"{prefix} is an increment of {whole}, which has {name} in DeepRec's layout: assign an "
-            "embedding variable from it, or restore it and save a whole checkpoint"
-        )
-    keys = tf.cast(
-        _tensor(prefix, saved.keys, tf.dtypes.as_dtype(tensors[saved.keys[0]][0])), tf.int64
-    )
-    return load_rows(table, keys, _tensor(prefix, saved.rows, tf.float32), collectives)
+    if saved.layout == ROWS or table.storage.layout is not BucketSaveable:
+        _raise_for_part(table, prefix)
+    layout = RowsSaveable if saved.layout == ROWS else BucketSaveable
+    return layout(table, name, slots=()).filled(prefix, collectives)
 
 
 def _table_called(name, prefix, tensors):
@@ -94,15 +79,3 @@ def _raise_for_part(table, source):
             f"from checkpoints in DeepRec's layout, and {source} is not one: create the table "
             "without a partitioner"
         )
-
-
-def _tensor(prefix, names, dtype):
-    """The concatenation of all parts' tensors, read when it is run."""
-    with tf.device("/cpu:0"):
-        parts = tf.raw_ops.RestoreV2(
-            prefix=prefix,
-            tensor_names=list(names),
-            shape_and_slices=[""] * len(names),
-            dtypes=[dtype] * len(names),
-        )
-        return tf.concat(parts, axis=0)

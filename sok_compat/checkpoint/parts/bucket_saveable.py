@@ -87,5 +87,5 @@ class BucketSaveable(RowsSaveable):
             "num_parts": part.count,
             "part": part.index,
             "fits_rows": RESTORE_OTHER_WIDTHS.value(),
-            "Tkey": self.table.key_dtype_of_ids,
+            "Tkey": getattr(self.table, "key_dtype_of_ids", self.table.key_dtype),
         }

@@ -8,12 +8,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tensorflow as tf
 
-from sok_compat.checkpoint.files.bundle import Bundle
-from sok_compat.checkpoint.files.file_error import FileError
-from sok_compat.checkpoint.files.stored_array import PIECE_BYTES, together
 from sok_compat.checkpoint.streams.files_of_rank_0 import copy_at
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.runtime.op_library import ops
@@ -80,52 +76,22 @@ class LateSlots:
                 "the slots %s", slot.name, self._path, sorted(self._titles),
             )  # fmt: skip
             return
-        for keys, rows in self._pieces(slot, title):
-            self._write(slot, keys, rows)
-
-    def _pieces(self, slot, title):
-        """Yields (keys [n], rows [n, width])."""
+        table = self._table()
         try:
-            keys, rows = self._arrays(title)
-            if rows.shape != (keys.shape[0], slot.width):
-                raise tf.errors.InvalidArgumentError(
-                    None,
-                    None,
-                    f"{title} in the checkpoint {self._path} has the shape {list(rows.shape)}, but "
-                    f"{slot.name} needs {[keys.shape[0], slot.width]}",
+            with tf.device(table.device):
+                ops.sok_restore_slot(
+                    table.table_handle,
+                    self._path,
+                    table_name=self._name,
+                    title=title,
+                    slot_name=slot.plane_name,
                 )
-            if isinstance(rows, np.ndarray):
-                yield keys, rows
-            else:
-                yield from together([keys, rows], max(1, PIECE_BYTES // rows.row_bytes))
-        except (FileError, OSError) as error:
+        except tf.errors.InvalidArgumentError:  # it has another shape
+            raise
+        except tf.errors.OpError as error:
             raise tf.errors.DataLossError(
                 None,
                 None,
                 f"{slot.name} cannot be filled from the checkpoint that its table was restored "
-                f"from, which must stay until optimizers have made their slots: {error}",
+                f"from, which must stay until optimizers have made their slots: {error.message}",
             ) from error
-
-    def _arrays(self, title):
-        names = f"{self._name}/keys", title
-        if "://" in self._path:
-            reader = tf.train.load_checkpoint(self._path)
-            return [reader.get_tensor(name) for name in names]
-        bundle = Bundle(self._path)
-        return [bundle.array(name) for name in names]
-
-    def _write(self, slot, keys, rows):
-        table = self._table()
-        is_owned = table.placement.is_owned(keys)
-        with tf.device(table.device):
-            (row_ids,) = ops.sok_find_rows(
-                [table.table_handle],
-                [keys[is_owned]],
-                [],
-                insert=False,
-                keys_are_distinct=True,
-            )
-            is_held = row_ids.numpy() >= 0
-            tf.raw_ops.ResourceScatterUpdate(
-                resource=slot.handle, indices=row_ids[is_held], updates=rows[is_owned][is_held]
-            )

@@ -100,12 +100,7 @@ def assign_rows(table: Table, keys: Any, rows: Any) -> tf.Operation:
       shape does not fit, a key appears twice or is out of the key_dtype's range
       (InvalidArgumentError), or there are more keys than the capacity (ResourceExhaustedError).
     """
-    return load_rows(table, keys, rows, collectives_of_table(table, "load"))
-
-
-def load_rows(table: Table, keys: Any, rows: Any, collectives: list[tf.Tensor]) -> tf.Operation:
-    """As assign_rows, with `collectives` of collectives_of_table, begun before keys and rows are
-    read."""
+    collectives = collectives_of_table(table, "load")  # before keys and rows are read
     return ops.sok_load_table(
         table.table_handle,
         tf.convert_to_tensor(keys, tf.int64),

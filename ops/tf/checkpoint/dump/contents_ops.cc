@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that move whole tables to and from tensors, through the host's memory.
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
 #include "ops/tf/ranks/whole_table_op.h"
+#include "ops/tf/tables/contents/rows_to_sink.h"
 #include "ops/tf/tables/contents/table_from_rows.h"
 #include "ops/tf/tables/resource/table_attributes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -48,6 +50,55 @@ REGISTER_OP("SokLoadTable")
         "`values` [n, dim], on all ranks or on none. `collectives`: one if other ranks take part, "
         "else empty.");
 
+/// The output tensors.
+class OutputSink : public RowsSink {
+ public:
+  OutputSink(tf::OpKernelContext* ctx, int64_t count, int64_t dim)
+      : data_{reinterpret_cast<char*>(Data<int64_t>(Output(ctx, "keys", {count}))),
+              reinterpret_cast<char*>(Data<float>(Output(ctx, "rows", {count, dim})))} {}
+
+  void Begin(size_t column, int64_t /*width*/) override { next_ = data_[column]; }
+  char* Room(size_t /*num_bytes*/) override { return next_; }
+  void Append(size_t num_bytes) override { next_ += num_bytes; }
+  void End() override {}
+
+ private:
+  const std::array<char*, 2> data_;
+  char* next_ = nullptr;
+};
+
+/// The rows of given keys that this rank owns.
+class GivenRows : public RowsSource {
+ public:
+  GivenRows(const TableOptions& options, const tf::Tensor& keys, const tf::Tensor& rows)
+      : dim_(options.dim), rows_(Data<float>(rows)) {
+    for (int64_t i = 0; i < keys.NumElements(); ++i) {
+      if (!options.placement.IsOwned(Data<int64_t>(keys)[i])) continue;
+      keys_.push_back(Data<int64_t>(keys)[i]);
+      places_.push_back(i);
+    }
+  }
+
+  const std::vector<int64_t>& keys() const { return keys_; }
+  int64_t num_keys() const override { return static_cast<int64_t>(keys_.size()); }
+  void ForEachBlock(const Use& use, const Place& /*place*/) override {
+    const int64_t most = std::min(num_keys(), RowsOfPart(dim_));
+    std::vector<float> rows(static_cast<size_t>(most * dim_));
+    for (int64_t first = 0; first < num_keys(); first += most) {
+      const int64_t count = std::min(most, num_keys() - first);
+      for (int64_t i = 0; i < count; ++i)
+        std::copy_n(rows_ + places_[static_cast<size_t>(first + i)] * dim_, dim_,
+                    rows.data() + i * dim_);
+      use({count, {keys_.data() + first, rows.data()}, {8, dim_ * int64_t{sizeof(float)}}});
+    }
+  }
+
+ private:
+  const int64_t dim_;
+  const float* const rows_;
+  std::vector<int64_t> keys_, places_;
+};
+
 class ExportTableOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -57,13 +108,24 @@ class ExportTableOp : public tf::OpKernel {
       const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
       resource->NoteStep(ctx);
       resource->WithPlanes(call, [&](const TableView& view) {
-        TableContents contents(call, view);
-        const int64_t size = contents.size();
-        int64_t* keys = Data<int64_t>(Output(ctx, "keys", {size}));
-        contents.Read(0, 0, size, keys);
-        contents.Read(1, 0, size, Data<float>(Output(ctx, "rows", {size, view.options().dim})));
+        std::vector<Column> columns = ColumnsOf(call, view);
+        columns.resize(1);
+        if (view.options().use_hash_index) {  // steps may insert keys meanwhile
+          Entries keys(call, view.table.Export(call));
+          Write(ctx, keys, columns, view);
+        } else {
+          KeyRange keys(call, view, INT64_MAX, &columns);
+          Write(ctx, keys, columns, view);
+        }
       });
     });
+  }
+
+ private:
+  static void Write(tf::OpKernelContext* ctx, KeysInOrder& keys, std::vector<Column>& columns,
+                    const TableView& view) {
+    OutputSink sink(ctx, keys.count(), view.options().dim);
+    MoveRows(keys, columns, sink);
   }
 };
 
@@ -109,26 +171,10 @@ class LoadTableOp : public WholeTableOp {
       communicator.GiveTurn();
       const TableOptions& options = view.options();
       CheckLoadedValues(options, given, values);
-      std::vector<int64_t> keys, places;  // that this rank owns, and where they stand
-      for (int64_t i = 0; i < given.NumElements(); ++i) {
-        if (!options.placement.IsOwned(Data<int64_t>(given)[i])) continue;
-        keys.push_back(Data<int64_t>(given)[i]);
-        places.push_back(i);
-      }
-      CheckKeysFit(options, keys, keys_);
-      const auto num_keys = static_cast<int64_t>(keys.size());
-      const int64_t most = std::min(num_keys, RowsOfPart(options.dim)), dim = options.dim;
-      TableFromRows filled(call, fresh, num_keys, most, /*are_distinct=*/true);
-      std::vector<float> rows(static_cast<size_t>(most * dim));
-      for (int64_t first = 0; first < num_keys; first += most) {
-        const int64_t count = std::min(most, num_keys - first);
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t place = places[static_cast<size_t>(first + i)];
-          std::copy_n(Data<float>(values) + place * dim, dim, rows.data() + i * dim);
-        }
-        filled.Insert(count, keys.data() + first,
-                      [&](size_t column) { return column == 0 ? rows.data() : nullptr; });
-      }
+      GivenRows source(options, given, values);
+      CheckKeysFit(options, source.keys(), keys_);
+      TableFromRows filled(call, fresh, source.num_keys(), source.num_keys());
+      filled.Fill(source, TableFromRows::Keys::kInserted, [](const RowsBlock&) {});
       communicator.Share();
     });
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that dump tables: all of one dump at the same moment, committed at once.
-#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,7 +8,6 @@
 #include <vector>
 
 #include "ops/formats/dumps/dump_writer.h"
-#include "ops/formats/files/checkpoint_progress.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/shared_variant.h"
 #include "ops/tf/base/tf_file_system.h"
@@ -17,7 +15,7 @@
 #include "ops/tf/ranks/checkpoint_barrier.h"
 #include "ops/tf/ranks/gathered_parts.h"
 #include "ops/tf/ranks/whole_table_op.h"
-#include "ops/tf/tables/contents/table_contents.h"
+#include "ops/tf/tables/contents/live_keys.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 namespace sok {
@@ -87,32 +85,6 @@ class BeginDumpOp : public tf::OpKernel {
   const int64_t num_ranks_, rank_;
 };
 
-/// Reads a table's entries; of keys 0 to num_keys - 1 only, unless that is below 0.
-class DumpedContents : public TableContents {
- public:
-  DumpedContents(OpCall& call, const TableView& view, int64_t num_keys)
-      : TableContents(call, view), count_(size()) {
-    const Placement& placement = options().placement;
-    if (placement.kind == Placement::Kind::kReplicated && placement.rank != 0) count_ = 0;
-    while (num_keys >= 0 && count_ > 0 && placement.GlobalKey(count_ - 1) >= num_keys) --count_;
-  }
-
-  /// Calls use(data, bytes) for all of a column, part by part.
-  template <typename Use>
-  void ForEachPart(size_t column, const Use& use) {
-    const int64_t most = std::min(count_, RowsOfPart(std::max<int64_t>(2, width(column))));
-    std::vector<char> data(static_cast<size_t>(most * row_bytes(column)));
-    for (int64_t first = 0; first < count_; first += most) {
-      const int64_t count = std::min(most, count_ - first);
-      Read(column, first, count, data.data());
-      use(data.data(), static_cast<size_t>(count * row_bytes(column)));
-    }
-  }
-
- private:
-  int64_t count_;
-};
-
 /// Rank 0 writes; the others send their columns to it, one rank after the other.
 class DumpTableOp : public WholeTableOp {
  public:
@@ -126,10 +98,11 @@ class DumpTableOp : public WholeTableOp {
     table.WithAlone(call, attributes_.slot_names(), {}, [&](const TableView& view) {
       communicator.GiveTurn();
       const std::lock_guard<std::mutex> lock(dump->mutex);
-      DumpedContents contents(call, view, attributes_.num_keys());
-      RowsSink* const sink = dump->rank == 0 ? &Begin(ctx, *dump) : nullptr;
-      for (size_t column = 0; column < contents.num_columns(); ++column)
-        MoveColumn(communicator, *dump, contents, column, sink);
+      std::vector<Column> columns = ColumnsOf(call, view);
+      columns.resize(1 + view.places.size());  // the files have no others
+      const std::unique_ptr<KeysInOrder> keys = Keys(call, view, &columns);
+      GatheredRows sink(communicator, dump->rank, dump->rank == 0 ? &Begin(ctx, *dump) : nullptr);
+      MoveRows(*keys, columns, sink);
     });
     communicator.Share();
   }
@@ -142,32 +115,16 @@ class DumpTableOp : public WholeTableOp {
     return dump.writer->Add(std::move(format));
   }
 
-  static void MoveColumn(RankCommunicator& communicator, const DumpTransaction& dump,
-                         DumpedContents& contents, size_t column, RowsSink* sink) {
-    const auto row_bytes = static_cast<size_t>(contents.row_bytes(column));
-    const auto append = [&](const char* data, size_t num_bytes) {
-      sink->Append(column, static_cast<int64_t>(num_bytes / row_bytes), contents.width(column),
-                   data);
-      NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
-    };
-    if (dump.rank == 0) {
-      append(nullptr, 0);  // of no keys, too
-      contents.ForEachPart(column, append);
-    }
-    if (dump.num_ranks == 1) return;
-    GatheredParts parts(communicator, row_bytes);
-    for (int64_t sender = 1; sender < dump.num_ranks; ++sender) {
-      if (dump.rank == 0) {
-        parts.Receive(
-            [&](int64_t, const char* data, size_t num_bytes) { append(data, num_bytes); });
-        continue;
-      }
-      if (dump.rank == sender) {
-        contents.ForEachPart(
-            column, [&](const char* data, size_t num_bytes) { parts.Send(data, num_bytes); });
-      }
-      parts.EndSending();
-    }
+  /// Of a replicated table, rank 0's.
+  std::unique_ptr<KeysInOrder> Keys(OpCall& call, const TableView& view,
+                                    std::vector<Column>* columns) const {
+    const TableOptions& options = view.options();
+    const Placement& placement = options.placement;
+    if (placement.kind == Placement::Kind::kReplicated && placement.rank != 0)
+      return std::make_unique<Entries>(call, TableEntries{});
+    if (options.use_hash_index) return std::make_unique<LiveKeys>(call, view);
+    const int64_t end = attributes_.num_keys() < 0 ? INT64_MAX : attributes_.num_keys();
+    return std::make_unique<KeyRange>(call, view, end, columns);
   }
 
   const DumpAttributes attributes_;

@@ -56,62 +56,55 @@ class OpenedDump {
  public:
   OpenedDump(const std::string& folder, const DumpAttributes& attributes, const TableView& view,
              const RankCommunicator& communicator)
-      : options_(view.options()), widths_(WidthsOf(view)) {
+      : options_(view.options()), widths_{1, options_.dim} {
+    for (const size_t place : view.places)
+      widths_.push_back(view.planes.slots[place].plane->width());
     if (options_.placement.rank != 0 && communicator.is_connected()) return;
     format_ = attributes.Format(folder, options_.dim);
-    source_.emplace(TfFileSystem(), *format_);
+    files_.emplace(TfFileSystem(), *format_);
     CheckFits(attributes);
   }
 
-  /// nullptr on other ranks.
-  DumpSource* source() { return source_ ? &*source_ : nullptr; }
-  const std::vector<int64_t>& widths() const { return widths_; }
-  /// About how many keys each rank owns; on rank 0.
-  int64_t num_keys() const {
-    const bool are_shared = options_.placement.kind == Placement::Kind::kModulo ||
-                            options_.placement.kind == Placement::Kind::kRange;
-    const int64_t num_ranks = are_shared ? options_.placement.num_ranks : 1;
-    return (source_->num_rows() + num_ranks - 1) / num_ranks;
+  const TableOptions& options() const { return options_; }
+  /// This rank's rows.
+  RowsOfRank0 Source(RankCommunicator& communicator) {
+    std::vector<int64_t> row_bytes{sizeof(int64_t)};
+    for (size_t column = 1; column < widths_.size(); ++column)
+      row_bytes.push_back(widths_[column] * int64_t{sizeof(float)});
+    return {communicator, options_.placement, files_ ? &*files_ : nullptr, std::move(row_bytes)};
   }
 
-  /// Throws an error that names a repeated key; on rank 0.
+  /// Where the files are open, throws an error that names a repeated key.
   void ThrowRepeatedKey(KeysOf are) {
+    if (!files_) return;
     TableOptions options = options_;
     options.placement.num_ranks = 1;
-    std::vector<int64_t> keys(static_cast<size_t>(source_->num_rows()));
-    source_->Rewind();
-    source_->Read(0, 0, source_->num_rows(), reinterpret_cast<char*>(keys.data()));
+    std::vector<int64_t> keys(static_cast<size_t>(files_->num_keys()));
+    files_->Rewind();
+    files_->Read(0, 0, files_->num_keys(), reinterpret_cast<char*>(keys.data()));
     CheckKeysFit(options, std::move(keys), are);
-    Throw(ErrorCode::kDataLoss, source_->stored(0).path, " has changed while it was read");
+    Throw(ErrorCode::kDataLoss, files_->stored(0).path, " has changed while it was read");
   }
 
  private:
-  static std::vector<int64_t> WidthsOf(const TableView& view) {
-    std::vector<int64_t> widths{view.options().dim};
-    for (const size_t place : view.places)
-      widths.push_back(view.planes.slots[place].plane->width());
-    return widths;
-  }
-
   void CheckFits(const DumpAttributes& attributes) const {
-    const int64_t num_rows = source_->num_rows();
-    if (attributes.num_keys() >= 0 && num_rows != attributes.num_keys()) {
-      Throw(ErrorCode::kInvalidArgument, source_->stored(0).path, " has ", num_rows, " keys, but ",
+    const int64_t num_keys = files_->num_keys();
+    if (attributes.num_keys() >= 0 && num_keys != attributes.num_keys()) {
+      Throw(ErrorCode::kInvalidArgument, files_->stored(0).path, " has ", num_keys, " keys, but ",
             attributes.table_name(), " has ", attributes.num_keys(), " rows");
     }
-    for (size_t i = 0; i < widths_.size(); ++i) {
-      if (num_rows == 0 || source_->width(1 + i) == widths_[i]) continue;
-      Throw(ErrorCode::kInvalidArgument, source_->stored(1 + i).path, " has rows of ",
-            source_->width(1 + i), " numbers, but those of ", attributes.table_name(), " have ",
-            widths_[i]);
+    for (size_t i = 1; i < widths_.size(); ++i) {
+      if (num_keys == 0 || files_->width(i) == widths_[i]) continue;
+      Throw(ErrorCode::kInvalidArgument, files_->stored(i).path, " has rows of ", files_->width(i),
+            " numbers, but those of ", attributes.table_name(), " have ", widths_[i]);
     }
-    if (options_.placement.num_ranks == 1) CheckNumKeysFits(options_, num_rows);
+    if (options_.placement.num_ranks == 1) CheckNumKeysFits(options_, num_keys);
   }
 
   const TableOptions options_;
-  const std::vector<int64_t> widths_;
+  std::vector<int64_t> widths_;  // by column
   std::unique_ptr<const DumpFormat> format_;
-  std::optional<DumpSource> source_;
+  std::optional<DumpSource> files_;
 };
 
 /// The base of ops that read a dump.
@@ -147,8 +140,7 @@ class RestoreTableOp : public DumpReadingOp {
                     communicator.GiveTurn();
                     OpenedDump dump(folder, attributes_, fresh, communicator);
                     const bool are_repeated = Fill(call, communicator, dump, fresh);
-                    if (communicator.ShareAny(are_repeated) && dump.source())
-                      dump.ThrowRepeatedKey(keys_);
+                    if (communicator.ShareAny(are_repeated)) dump.ThrowRepeatedKey(keys_);
                     communicator.Share();  // all ranks have filled it
                   });
   }
@@ -158,25 +150,19 @@ class RestoreTableOp : public DumpReadingOp {
   bool Fill(OpCall& call, RankCommunicator& communicator, OpenedDump& dump,
             const TableView& fresh) const {
     const TableOptions& options = fresh.options();
-    const int64_t expected = communicator.ShareNumber(dump.source() ? dump.num_keys() : 0)[0];
-    TableFromRows filled(call, fresh, std::min(expected, options.capacity), RowsOfPart(options.dim),
-                         /*are_distinct=*/false);
+    RowsOfRank0 source = dump.Source(communicator);
+    TableFromRows filled(call, fresh, std::min(source.num_keys(), options.capacity),
+                         RowsOfPart(options.dim));
     int64_t num_keys = 0;
-    ForEachOwnedBlock(communicator, options.placement, dump.widths(), dump.source(),
-                      [&](const RowsBlock& block) {
-                        num_keys += block.count;
-                        CheckNumKeysFits(options, num_keys);
-                        CheckKeysFitOneByOne(options, block.count, block.keys, keys_);
-                        if (block.count == 0) return;
-                        const auto numbers = [&](size_t column) {
-                          return column < block.planes.size() ? block.planes[column] : nullptr;
-                        };
-                        if (options.use_hash_index)
-                          filled.Append(block.count, block.keys, numbers);
-                        else
-                          filled.Insert(block.count, block.keys, numbers);
-                      });
-    return filled.EndAppending() > 0 || fresh.table.Size(call).num_keys != num_keys;
+    filled.Fill(
+        source,
+        options.use_hash_index ? TableFromRows::Keys::kAppended : TableFromRows::Keys::kInserted,
+        [&](const RowsBlock& block) {
+          num_keys += block.count;
+          CheckNumKeysFits(options, num_keys);
+          CheckKeysFitOneByOne(options, block.count, block.keys(), keys_);
+        });
+    return filled.AreRepeated();
   }
 };
 
@@ -187,19 +173,16 @@ class CheckDumpOp : public DumpReadingOp {
  protected:
   void Read(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankCommunicator& communicator, const std::string& folder) override {
-    TableOptions options;
     std::optional<OpenedDump> dump;
     table.WithSlots(call, attributes_.slot_names(), [&](const TableView& view) {
-      options = view.options();
       dump.emplace(folder, attributes_, view, communicator);
     });
     if (!Input(ctx, "reads").scalar<bool>()()) return;
     std::vector<int64_t> keys;
-    ForEachOwnedBlock(communicator, options.placement, dump->widths(), dump->source(),
-                      [&](const RowsBlock& block) {
-                        keys.insert(keys.end(), block.keys, block.keys + block.count);
-                      });
-    SortKeysThatFit(options, &keys, keys_);
+    dump->Source(communicator).ForEachBlock([&](const RowsBlock& block) {
+      keys.insert(keys.end(), block.keys(), block.keys() + block.count);
+    });
+    SortKeysThatFit(dump->options(), &keys, keys_);
   }
 };
 

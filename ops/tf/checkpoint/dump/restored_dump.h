@@ -1,31 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a dump on rank 0, and gives each rank its rows, block by block.
+// A source of rows that only rank 0 has.
 #ifndef SOK_OPS_TF_CHECKPOINT_DUMP_RESTORED_DUMP_H_
 #define SOK_OPS_TF_CHECKPOINT_DUMP_RESTORED_DUMP_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "ops/base/placement.h"
-#include "ops/formats/dumps/rows.h"
+#include "ops/formats/rows.h"
 #include "ops/tf/ranks/rank_communicator.h"
 
 namespace sok {
 
-/// Rows with their keys, on the host.
-struct RowsBlock {
-  int64_t count = 0;
-  const int64_t* keys = nullptr;
-  std::vector<const float*> planes;  // rows, slots: [count, width]
-};
+/// Rank 0 sends each rank the rows that it owns, block by block. All ranks call the same methods.
+class RowsOfRank0 : public RowsSource {
+ public:
+  /// `source` is rank 0's, or that of a process without a connection to others, else nullptr.
+  /// `row_bytes`: by column. The placement is the same on all ranks but for the rank.
+  RowsOfRank0(RankCommunicator& communicator, const Placement& placement, RowsSource* source,
+              std::vector<int64_t> row_bytes);
 
-/// Calls use(block) for the rows that this rank owns. All ranks call it with the same placement but
-/// for the rank; `source` is rank 0's, on ranks connected to it nullptr. `widths`: of the planes.
-using UseBlock = std::function<void(const RowsBlock& block)>;
-void ForEachOwnedBlock(RankCommunicator& communicator, const Placement& placement,
-                       const std::vector<int64_t>& widths, RowsSource* source, const UseBlock& use);
+  int64_t num_keys() const override { return num_keys_; }
+  void ForEachBlock(const Use& use, const Place& place = nullptr) override;
+
+ private:
+  RowsBlock BlockIn(const std::string& bytes) const;
+  std::string Chosen(const RowsBlock& block, const std::vector<int64_t>& places) const;
+  void Scatter(const RowsBlock& block, const Use& use);
+
+  RankCommunicator& communicator_;
+  const Placement placement_;
+  RowsSource* const source_;
+  const std::vector<int64_t> row_bytes_;
+  int64_t num_keys_ = 0;
+};
 
 }  // namespace sok
 

@@ -16,44 +16,62 @@ namespace {
 
 namespace tf = tensorflow;
 
-/// Appends rows of a column, at most as many as are moved at a time.
-void AppendPart(Column& column, int64_t count, const int64_t* row_ids, ShardWriter* writer) {
-  const auto num_bytes = static_cast<size_t>(count * column.row_bytes());
-  column.source->ToHost(count, row_ids, writer->Buffer(num_bytes));
-  writer->AppendBuffer(num_bytes);
-}
+/// Tensors of a rank's part of a checkpoint, by column.
+class BundleSink : public RowsSink {
+ public:
+  struct ColumnTensor {
+    std::string name;
+    tf::DataType dtype;
+    tf::TensorShape shape;
+  };
 
-void AppendKeys(LiveKeys& held, ShardWriter* writer) {
-  const int64_t most = RowsOfPart(sizeof(int64_t) / sizeof(float));
-  held.ForEachKeys([&](int64_t num_keys, const int64_t* keys) {
-    for (int64_t first = 0; first < num_keys; first += most) {
-      const auto num_bytes =
-          static_cast<size_t>(std::min(most, num_keys - first)) * sizeof(int64_t);
-      std::memcpy(writer->Buffer(num_bytes), keys + first, num_bytes);
-      writer->AppendBuffer(num_bytes);
-    }
-  });
-}
+  /// Writes rows [first, first + count) of each tensor. `table`: for messages.
+  BundleSink(const std::string& table, std::vector<ColumnTensor> tensors, int64_t first,
+             int64_t count, ShardWriter* writer)
+      : table_(table),
+        tensors_(std::move(tensors)),
+        first_(first),
+        count_(count),
+        writer_(writer),
+        narrow_keys_(tensors_[0].dtype == tf::DT_INT32) {}
 
-/// The entries with these rows; nullptr: all.
-TableEntries OnlyRows(OpCall& call, const TableEntries& held, const RowBits* rows) {
-  if (rows == nullptr) return held;
-  std::vector<int64_t> room_of_keys, room_of_ids, keys, row_ids;
-  const int64_t* held_keys = call.OnHost(held.keys, held.count, &room_of_keys);
-  const int64_t* held_ids = call.OnHost(held.row_ids, held.count, &room_of_ids);
-  for (int64_t i = 0; i < held.count; ++i) {
-    const int64_t row = held_ids[i];
-    if ((((*rows)[static_cast<size_t>(row / 64)] >> (row % 64)) & 1) == 0) continue;
-    keys.push_back(held_keys[i]);
-    row_ids.push_back(row);
+  void Begin(size_t column, int64_t /*width*/) override {
+    column_ = column;
+    const ColumnTensor& tensor = tensors_[column];
+    writer_->Begin(tensor.name, tensor.dtype, tensor.shape, first_, count_);
   }
-  const auto count = static_cast<int64_t>(keys.size());
-  auto* chosen_keys = call.Temporary<int64_t>(count);
-  auto* chosen_ids = call.Temporary<int64_t>(count);
-  call.CopyFromHost(chosen_keys, keys.data(), count);
-  call.CopyFromHost(chosen_ids, row_ids.data(), count);
-  return {count, chosen_keys, chosen_ids};
-}
+  char* Room(size_t num_bytes) override { return room_ = writer_->Buffer(num_bytes); }
+  void Append(size_t num_bytes) override {
+    writer_->AppendBuffer(column_ == 0 && narrow_keys_ ? Narrowed(num_bytes) : num_bytes);
+  }
+  void End() override { writer_->End(); }
+
+ private:
+  /// Makes int32 of the keys in the room.
+  size_t Narrowed(size_t num_bytes) {
+    const size_t count = num_bytes / sizeof(int64_t);
+    for (size_t i = 0; i < count; ++i) {
+      int64_t key;
+      std::memcpy(&key, room_ + i * sizeof(key), sizeof(key));
+      const auto narrow = static_cast<int32_t>(key);
+      if (narrow != key) {
+        Throw(ErrorCode::kInvalidArgument, "table '", table_,
+              "' has keys that do not fit in int32, its key_dtype, and cannot be saved; use "
+              "key_dtype=tf.int64");
+      }
+      std::memcpy(room_ + i * sizeof(narrow), &narrow, sizeof(narrow));
+    }
+    return count * sizeof(int32_t);
+  }
+
+  const std::string table_;
+  const std::vector<ColumnTensor> tensors_;
+  const int64_t first_, count_;
+  ShardWriter* const writer_;
+  const bool narrow_keys_;
+  size_t column_ = 0;
+  char* room_ = nullptr;
+};
 
 /// This rank's part of a tensor over all ranks.
 struct Slice {
@@ -75,20 +93,14 @@ Slice SliceOf(RankCommunicator& communicator, const Placement& placement, int64_
 /// `ending`: appended to all names.
 void WriteColumns(const Slice& slice, const std::string& title, const std::string& ending,
                   TableToSave& table, ShardWriter* writer) {
-  writer->Begin(title + "/keys" + ending, tf::DT_INT64, tf::TensorShape({slice.total}), slice.first,
-                slice.count);
-  if (slice.count > 0) AppendKeys(table.held, writer);
-  writer->End();
-  for (Column& column : table.columns) {
-    writer->Begin(column.title + ending, column.dtype, column.ShapeOf(slice.total), slice.first,
-                  slice.count);
-    if (slice.count > 0) {
-      table.held.ForEachRowIds(column.RowsAtOnce(), [&](int64_t count, const int64_t* row_ids) {
-        AppendPart(column, count, row_ids, writer);
-      });
-    }
-    writer->End();
-  }
+  std::vector<BundleSink::ColumnTensor> tensors{
+      {title + "/keys" + ending, tf::DT_INT64, tf::TensorShape({slice.total})}};
+  for (const Column& column : table.columns)
+    tensors.push_back({column.title + ending, column.dtype, column.ShapeOf(slice.total)});
+  BundleSink sink(title, std::move(tensors), slice.first, slice.count, writer);
+  if (slice.count > 0) return MoveRows(table.held, table.columns, sink);
+  Entries none(table.call, TableEntries{});
+  MoveRows(none, table.columns, sink);
 }
 
 }  // namespace
@@ -140,94 +152,95 @@ std::vector<int64_t> KeysWithoutRows(OpCall& call, Table& table, std::vector<int
   return without;
 }
 
-BucketWriter::BucketWriter(OpCall& call, const TableView& view, const BucketOptions& options,
-                           const RowBits* rows, ShardWriter* writer)
-    : call_(call),
-      view_(view),
-      options_(options),
-      writer_(writer),
-      held_(InBuckets(call, OnlyRows(call, view.table.Export(call), rows), options.count)),
-      keys_(static_cast<size_t>(held_.count)) {
-  call.CopyToHost(keys_.data(), held_.keys, held_.count);
-  if (view.history != nullptr) ReadHistory();
-}
+namespace {
 
-void BucketWriter::ReadHistory() {
-  std::vector<int64_t> room, waiting_keys;
-  std::vector<KeySeen> waiting;
-  const int64_t* row_ids = call_.OnHost(held_.row_ids, held_.count, &room);
-  const std::lock_guard<FairSharedMutex> lock(view_.history->mutex());
-  for (size_t i = 0; i < keys_.size(); ++i) seen_.push_back(view_.history->OfRow(row_ids[i]));
-  if (!options_.saves_waiting_keys) return;
-  const WaitingKeys& all_waiting = view_.history->waiting();
-  all_waiting.Export(0, all_waiting.num_places(), &waiting_keys, &waiting);
-  SortWaiting(waiting_keys, waiting);
-}
+/// Keys without a row, by bucket, and their histories.
+struct WaitingInBuckets {
+  std::vector<int64_t> keys;
+  std::vector<KeySeen> seen;
+};
 
-void BucketWriter::SortWaiting(const std::vector<int64_t>& keys, const std::vector<KeySeen>& seen) {
+WaitingInBuckets Waiting(const BucketOptions& options, KeyHistory* history) {
+  std::vector<int64_t> keys;
+  std::vector<KeySeen> seen;
+  if (history != nullptr && options.saves_waiting_keys) {
+    const std::lock_guard<FairSharedMutex> lock(history->mutex());
+    history->waiting().Export(0, history->waiting().num_places(), &keys, &seen);
+  }
   std::vector<size_t> order(keys.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const int64_t bucket_a = BucketOf(keys[a], options_.count);
-    const int64_t bucket_b = BucketOf(keys[b], options_.count);
+    const int64_t bucket_a = BucketOf(keys[a], options.count);
+    const int64_t bucket_b = BucketOf(keys[b], options.count);
     return bucket_a != bucket_b ? bucket_a < bucket_b : keys[a] < keys[b];
   });
+  WaitingInBuckets sorted;
   for (const size_t i : order) {
-    filtered_.push_back(keys[i]);
-    filtered_seen_.push_back(seen[i]);
+    sorted.keys.push_back(keys[i]);
+    sorted.seen.push_back(seen[i]);
   }
-}
-
-void BucketWriter::Write(Column& plane) {
-  WriteKeys(plane.title + "-keys", keys_);
-  writer_->BeginWhole(plane.title + "-values", plane.dtype, plane.ShapeOf(held_.count));
-  const int64_t most = plane.RowsAtOnce();
-  for (int64_t row = 0; row < held_.count; row += most)
-    AppendPart(plane, std::min(most, held_.count - row), held_.row_ids + row, writer_);
-  writer_->End();
-  WriteHistory(plane, "", seen_);
-  WriteKeys(plane.title + "-keys_filtered", filtered_);
-  WriteHistory(plane, "_filtered", filtered_seen_);
-  WriteStarts(plane.title + "-partition_offset", keys_);
-  WriteStarts(plane.title + "-partition_filter_offset", filtered_);
-}
-
-void BucketWriter::WriteHistory(const Column& plane, const char* ending,
-                                const std::vector<KeySeen>& seen) {
-  for (const KeyNumber& number : kKeyNumbers) {
-    std::vector<int64_t> numbers;
-    for (const KeySeen& each : seen) numbers.push_back(each.*number.field);
-    WriteNumbers(plane.title + "-" + number.name + ending, numbers);
-  }
-}
-
-void BucketWriter::WriteKeys(const std::string& name, const std::vector<int64_t>& keys) {
-  if (!options_.narrow_keys) return WriteNumbers(name, keys);
-  std::vector<int32_t> narrow(keys.begin(), keys.end());
-  if (!std::equal(keys.begin(), keys.end(), narrow.begin())) {
-    Throw(ErrorCode::kInvalidArgument, "table '", view_.options().name,
-          "' has keys that do not fit in int32, its key_dtype, and cannot be saved; use "
-          "key_dtype=tf.int64");
-  }
-  writer_->BeginWhole(name, tf::DT_INT32, tf::TensorShape({static_cast<int64_t>(keys.size())}));
-  writer_->Append(narrow.data(), narrow.size() * sizeof(int32_t));
-  writer_->End();
-}
-
-void BucketWriter::WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers) {
-  writer_->BeginWhole(name, tf::DT_INT64, tf::TensorShape({static_cast<int64_t>(numbers.size())}));
-  writer_->Append(numbers.data(), numbers.size() * sizeof(int64_t));
-  writer_->End();
+  return sorted;
 }
 
 /// Writes the start of each bucket, followed by the total.
-void BucketWriter::WriteStarts(const std::string& name, const std::vector<int64_t>& keys) {
-  std::vector<int32_t> starts(static_cast<size_t>(options_.count + 1));
-  for (const int64_t key : keys) ++starts[static_cast<size_t>(BucketOf(key, options_.count) + 1)];
+void WriteStarts(const std::string& name, const BucketOptions& options, KeysInOrder& keys,
+                 ShardWriter* writer) {
+  std::vector<int32_t> starts(static_cast<size_t>(options.count + 1));
+  keys.ForEachKeys([&](int64_t count, const int64_t* of_part) {
+    for (int64_t i = 0; i < count; ++i)
+      ++starts[static_cast<size_t>(BucketOf(of_part[i], options.count) + 1)];
+  });
   std::partial_sum(starts.begin(), starts.end(), starts.begin());
-  writer_->BeginWhole(name, tf::DT_INT32, tf::TensorShape({options_.count + 1}));
-  writer_->Append(starts.data(), starts.size() * sizeof(int32_t));
-  writer_->End();
+  writer->BeginWhole(name, tf::DT_INT32, tf::TensorShape({options.count + 1}));
+  writer->Append(starts.data(), starts.size() * sizeof(int32_t));
+  writer->End();
+}
+
+}  // namespace
+
+void WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers,
+                  ShardWriter* writer) {
+  writer->BeginWhole(name, tf::DT_INT64, tf::TensorShape({static_cast<int64_t>(numbers.size())}));
+  writer->Append(numbers.data(), numbers.size() * sizeof(int64_t));
+  writer->End();
+}
+
+void WriteBuckets(const BucketOptions& options, TableToSave& table, size_t num_planes,
+                  ShardWriter* writer) {
+  using Tensors = std::vector<BundleSink::ColumnTensor>;
+  const std::string& name = table.view.options().name;
+  const tf::DataType key_dtype = options.narrow_keys ? tf::DT_INT32 : tf::DT_INT64;
+  Entries keys(table.call, InBuckets(table.call, table.held, options.count));
+  const int64_t count = keys.count();
+  const WaitingInBuckets waiting = Waiting(options, table.view.history);
+  const auto num_waiting = static_cast<int64_t>(waiting.keys.size());
+  Entries filtered(table.call,
+                   {num_waiting, table.call.OnDevice(waiting.keys.data(), num_waiting)});
+  for (size_t plane = 0; plane < num_planes; ++plane) {
+    Column& rows = table.columns[plane];
+    const std::string stem = rows.title + "-";
+    Tensors tensors{{stem + "keys", key_dtype, tf::TensorShape({count})},
+                    {stem + "values", rows.dtype, rows.ShapeOf(count)}};
+    for (size_t i = num_planes; i < table.columns.size(); ++i)
+      tensors.push_back({stem + table.columns[i].title, tf::DT_INT64, tf::TensorShape({count})});
+    BundleSink sink(name, std::move(tensors), 0, count, writer);
+    MoveKeys(keys, sink);
+    MoveColumn(keys, rows, 1, sink);
+    for (size_t i = num_planes; i < table.columns.size(); ++i)
+      MoveColumn(keys, table.columns[i], 2 + i - num_planes, sink);
+    BundleSink filtered_sink(
+        name, Tensors{{stem + "keys_filtered", key_dtype, tf::TensorShape({num_waiting})}}, 0,
+        num_waiting, writer);
+    MoveKeys(filtered, filtered_sink);
+    for (const KeyNumber& number : kKeyNumbers) {
+      std::vector<int64_t> numbers;
+      for (const KeySeen& each : waiting.seen) numbers.push_back(each.*number.field);
+      WriteNumbers(stem + number.name + "_filtered", numbers, writer);
+      if (table.view.history == nullptr) WriteNumbers(stem + number.name, {}, writer);
+    }
+    WriteStarts(stem + "partition_offset", options, keys, writer);
+    WriteStarts(stem + "partition_filter_offset", options, filtered, writer);
+  }
 }
 
 }  // namespace sok

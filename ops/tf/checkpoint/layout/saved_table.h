@@ -47,31 +47,13 @@ struct BucketOptions {
 };
 
 /// Writes nine tensors of each plane in DeepRec's layout, which belong to this rank alone: keys are
-/// in buckets, with their histories.
-class BucketWriter {
- public:
-  /// `rows`: rows to write; nullptr: all.
-  BucketWriter(OpCall& call, const TableView& view, const BucketOptions& options,
-               const RowBits* rows, ShardWriter* writer);
+/// in buckets, with their histories. `num_planes` of the columns are planes, the others histories.
+void WriteBuckets(const BucketOptions& options, TableToSave& table, size_t num_planes,
+                  ShardWriter* writer);
 
-  void Write(Column& plane);
-  void WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers);
-
- private:
-  void ReadHistory();
-  void SortWaiting(const std::vector<int64_t>& keys, const std::vector<KeySeen>& seen);
-  void WriteHistory(const Column& plane, const char* ending, const std::vector<KeySeen>& seen);
-  void WriteKeys(const std::string& name, const std::vector<int64_t>& keys);
-  void WriteStarts(const std::string& name, const std::vector<int64_t>& keys);
-
-  OpCall& call_;
-  const TableView& view_;
-  const BucketOptions options_;
-  ShardWriter* const writer_;
-  TableEntries held_;
-  std::vector<int64_t> keys_, filtered_;
-  std::vector<KeySeen> seen_, filtered_seen_;  // of these; empty without a history
-};
+/// Writes a tensor of one dimension that belongs to this rank alone.
+void WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers,
+                  ShardWriter* writer);
 
 }  // namespace sok
 

@@ -103,33 +103,28 @@ class CheckSavedOp : public SavedTableOp {
     ReadOnAllRanks(communicator, prefix, [&] {
       const Chain chain = OpenChain(prefix);
       TableOptions options;
-      std::vector<int64_t> widths;  // of the slots
       table.WithSlots(call, slot_names_, [&](const TableView& view) {
         options = view.options();
-        for (const size_t place : view.places)
-          widths.push_back(view.planes.slots[place].plane->width());
         for (const auto& link : chain) Open(view, link.get());
       });
       StreamOf(*chain[0]);
-      if (Reads(ctx)) CheckContents(options, widths, chain);
+      if (Reads(ctx)) CheckContents(options, chain);
       return SignatureOf(chain);
     });
   }
 
  private:
-  void CheckContents(const TableOptions& options, const std::vector<int64_t>& widths,
-                     const Chain& chain) const {
-    const WantedKeys wanted = Wanted(options);
+  void CheckContents(const TableOptions& options, const Chain& chain) const {
     std::vector<int64_t> held;  // ascending
     for (const auto& link : chain) {
-      std::vector<int64_t> keys = ReadLink(options, widths, wanted, *link);
+      std::vector<int64_t> keys = ReadLink(options, *link);
       SortKeysThatFit(options, &keys, keys_);
       if (link->is_whole()) {
         held = std::move(keys);
         continue;
       }
       std::vector<int64_t> kept, all;
-      const std::vector<int64_t> gone = ReadGone(wanted, *link);
+      const std::vector<int64_t> gone = GoneKeys(*link);
       std::set_difference(held.begin(), held.end(), gone.begin(), gone.end(),
                           std::back_inserter(kept));
       std::set_union(kept.begin(), kept.end(), keys.begin(), keys.end(), std::back_inserter(all));
@@ -138,35 +133,19 @@ class CheckSavedOp : public SavedTableOp {
     }
   }
 
-  /// Ascending.
-  static std::vector<int64_t> ReadGone(const WantedKeys& wanted, SavedLink& link) {
-    std::vector<int64_t> gone;
-    for (const std::string& name : link.gone) {
-      const std::vector<int64_t> keys = ReadWantedKeys(link.saved, name, wanted);
-      gone.insert(gone.end(), keys.begin(), keys.end());
-    }
-    std::sort(gone.begin(), gone.end());
-    return gone;
-  }
-
   /// Reads all that is wanted of a checkpoint; returns the keys.
-  std::vector<int64_t> ReadLink(const TableOptions& options, const std::vector<int64_t>& widths,
-                                const WantedKeys& wanted, SavedLink& link) const {
-    Count(wanted, &link);
+  std::vector<int64_t> ReadLink(const TableOptions& options, SavedLink& link) const {
+    Count(&link);
     if (link.is_whole()) CheckNumKeysFits(options, link.num_wanted());
     std::vector<int64_t> keys;
     keys.reserve(static_cast<size_t>(link.num_wanted()));
-    const auto keep = [&](const WantedRows& rows) {
-      keys.insert(keys.end(), rows.keys().begin(), rows.keys().end());
+    const auto keep = [&](const RowsBlock& block) {
+      keys.insert(keys.end(), block.keys(), block.keys() + block.count);
     };
-    const auto pass = [](const WantedRows&) {};
-    for (const SavedColumns& columns : link.rows) columns.ForEachBlock(link.saved, wanted, keep);
-    for (const SavedColumns& columns : link.waiting) columns.ForEachBlock(link.saved, wanted, pass);
-    for (size_t i = 0; i < widths.size(); ++i) {
-      ForEachPartOfSlot(link, wanted, i, widths[i], [&](const SavedColumns& columns) {
-        columns.ForEachBlock(link.saved, wanted, pass);
-      });
-    }
+    const auto pass = [](SavedColumns& columns) { columns.ForEachBlock([](const RowsBlock&) {}); };
+    for (SavedColumns& columns : link.rows) columns.ForEachBlock(keep);
+    for (SavedColumns& columns : link.waiting) pass(columns);
+    for (size_t slot = 0; slot < slot_names_.size(); ++slot) ForEachPartOfSlot(link, slot, pass);
     return keys;
   }
 };

@@ -6,7 +6,7 @@
 #include "ops/history/waiting_keys.h"
 #include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/tables/contents/plane_checks.h"
-#include "ops/tf/tables/contents/table_contents.h"
+#include "ops/tf/tables/contents/row_mover.h"
 #include "ops/tf/tables/resource/table_attributes.h"
 #include "tensorflow/core/platform/logging.h"
 
@@ -21,17 +21,17 @@ bool IsNumber(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// Adds the tensors <begin><number><end> that were saved of each key, from `first_place` on.
-void AddNumbers(SavedTensors& saved, const std::string& begin, const std::string& end,
-                size_t first_place, SavedColumns* columns) {
+/// Adds the tensors <begin><number><end> that were saved of each key, from column `first` on.
+void AddNumbers(SavedTensors& saved, const std::string& begin, const std::string& end, size_t first,
+                SavedColumns* columns) {
   for (size_t i = 0; i < kNumKeyNumbers; ++i) {
     const std::string name = begin + kKeyNumbers[i].name + end;
     if (!saved.Contains(name)) continue;
     const int64_t count = saved.ShapeOf(name, tf::DT_INT64).num_elements();
-    if (count == columns->num_keys) columns->columns.push_back({name, first_place + i});
-    if (count == columns->num_keys || count == 0) continue;  // none: it was not recorded
+    if (count == columns->num_saved()) columns->Add(name, first + i);
+    if (count == columns->num_saved() || count == 0) continue;  // none: it was not recorded
     Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has ", count,
-          " numbers for ", columns->num_keys, " keys");
+          " numbers for ", columns->num_saved(), " keys");
   }
 }
 
@@ -39,7 +39,7 @@ void AddNumbers(SavedTensors& saved, const std::string& begin, const std::string
 
 int64_t SavedLink::num_wanted() const {
   int64_t count = 0;
-  for (const SavedColumns& columns : rows) count += columns.num_wanted;
+  for (const SavedColumns& columns : rows) count += columns.num_keys();
   return count;
 }
 
@@ -115,63 +115,59 @@ std::optional<uint64_t> SavedTableOp::StreamOf(SavedLink& link) {
   return std::nullopt;
 }
 
-WantedKeys SavedTableOp::Wanted(const TableOptions& options) const {
-  return {options.placement, num_buckets_, num_parts_, part_};
-}
-
 void SavedTableOp::Open(const TableView& view, SavedLink* link) const {
+  link->wanted = {view.options().placement, num_buckets_, num_parts_, part_};
+  link->widths = {view.options().dim};
+  for (const size_t place : view.places)
+    link->widths.push_back(view.planes.slots[place].plane->width());
+  link->widths.insert(link->widths.end(), widths_.begin(), widths_.end());
   link->rows.clear();
   link->waiting.clear();
   return in_buckets() ? OpenParts(view, link) : OpenSlices(view, link);
 }
 
 void SavedTableOp::OpenSlices(const TableView& view, SavedLink* link) const {
-  SavedColumns columns(link->saved, name_ + "/keys" + link->ending);
-  std::vector<int64_t> widths{view.options().dim};
-  for (const size_t place : view.places) widths.push_back(view.planes.slots[place].plane->width());
-  widths.insert(widths.end(), widths_.begin(), widths_.end());
+  SavedColumns& columns =
+      link->rows.emplace_back(link->saved, link->wanted, name_ + "/keys" + link->ending);
   const size_t num_planes = 1 + slot_names_.size();
   const size_t num_numbers = view.history == nullptr ? 0 : kNumKeyNumbers;
   for (size_t i = 0; i < titles_.size(); ++i) {
     const std::string title = titles_[i] + link->ending;
     if (i > 0) CheckHasSlot(*link, title);
-    CheckPlaneToRestore(view.options(), title, columns.num_keys, widths[i],
+    CheckPlaneToRestore(view.options(), title, columns.num_saved(), link->widths[i],
                         link->saved.ShapeOf(title, tf::DT_FLOAT));
-    columns.columns.push_back({title, i < num_planes ? i : i + num_numbers});
+    columns.Add(title, 1 + (i < num_planes ? i : i + num_numbers));
   }
-  if (num_numbers > 0) AddNumbers(link->saved, name_ + "/", link->ending, num_planes, &columns);
-  link->saved.PiecesOf(columns.keys);
-  for (const SavedColumns::Column& column : columns.columns) link->saved.PiecesOf(column.name);
-  link->rows.push_back(std::move(columns));
+  if (num_numbers > 0) AddNumbers(link->saved, name_ + "/", link->ending, 1 + num_planes, &columns);
+  columns.CheckPieces();
 }
 
 void SavedTableOp::OpenParts(const TableView& view, SavedLink* link) const {
   for (size_t part = 0; part < link->parts.size(); ++part) {
     const std::string stem = Stem(*link, part, 0) + "-";
-    link->rows.push_back(OpenPlane(*link, part, 0, view.options().dim));
-    link->rows.back().starts = stem + "partition_offset";
-    AddNumbers(link->saved, stem, "", 1 + slot_names_.size(), &link->rows.back());
+    link->rows.push_back(OpenPlane(*link, part, 0));
+    AddNumbers(link->saved, stem, "", 2 + slot_names_.size(), &link->rows.back());
     if (view.history == nullptr || !link->saved.Contains(stem + "keys_filtered")) continue;
-    SavedColumns& waiting = link->waiting.emplace_back(link->saved, stem + "keys_filtered");
-    waiting.starts = stem + "partition_filter_offset";
-    AddNumbers(link->saved, stem, "_filtered", 0, &waiting);
+    SavedColumns& waiting = link->waiting.emplace_back(
+        link->saved, link->wanted, stem + "keys_filtered", stem + "partition_filter_offset");
+    AddNumbers(link->saved, stem, "_filtered", 1, &waiting);
   }
 }
 
-SavedColumns SavedTableOp::OpenPlane(SavedLink& link, size_t part, size_t plane,
-                                     int64_t width) const {
+SavedColumns SavedTableOp::OpenPlane(SavedLink& link, size_t part, size_t plane) const {
   SavedTensors& saved = link.saved;
-  SavedColumns columns(saved, Stem(link, part, plane) + "-keys");
-  const std::string name = Stem(link, part, plane) + "-values";
-  if (columns.num_keys == 0 && (!saved.Contains(name) || saved.ShapeOf(name).num_elements() == 0))
+  const std::string stem = Stem(link, part, plane) + "-", name = stem + "values";
+  SavedColumns columns(saved, link.wanted, stem + "keys",
+                       plane == 0 ? stem + "partition_offset" : "");
+  const int64_t num_keys = columns.num_saved(), width = link.widths[plane];
+  if (num_keys == 0 && (!saved.Contains(name) || saved.ShapeOf(name).num_elements() == 0))
     return columns;
   const tf::TensorShape shape = saved.ShapeOf(name, tf::DT_FLOAT);
-  const tf::TensorShape expected({columns.num_keys, width});
-  columns.columns.push_back({name, plane});
+  const tf::TensorShape expected({num_keys, width});
+  columns.Add(name, 1 + plane);
   if (shape == expected) return columns;
-  if (shape.dims() == 2 && shape.dim_size(0) == columns.num_keys) {
-    columns.columns.back().width = shape.dim_size(1);
-    columns.most_rows = RowsOfPart(width);
+  if (shape.dims() == 2 && shape.dim_size(0) == num_keys) {
+    columns.LimitRows(RowsOfPart(width));
     if (fits_rows_) return columns;
     Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has rows of ",
           shape.dim_size(1), " floats, but the embedding variable's have ", width,
@@ -179,12 +175,32 @@ SavedColumns SavedTableOp::OpenPlane(SavedLink& link, size_t part, size_t plane,
           "TF_EV_RESTORE_CUSTOM_DIM=True to restore the columns that both have");
   }
   Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has the shape ",
-        shape.DebugString(), ", but ", columns.num_keys, " keys require ", expected.DebugString());
+        shape.DebugString(), ", but ", num_keys, " keys require ", expected.DebugString());
 }
 
-void SavedTableOp::Count(const WantedKeys& wanted, SavedLink* link) {
-  for (SavedColumns& columns : link->rows) columns.Count(link->saved, wanted);
-  for (SavedColumns& columns : link->waiting) columns.Count(link->saved, wanted);
+void SavedTableOp::Count(SavedLink* link) {
+  for (SavedColumns& columns : link->rows) columns.Count();
+  for (SavedColumns& columns : link->waiting) columns.Count();
+}
+
+std::vector<int64_t> SavedTableOp::GoneKeys(SavedLink& link) {
+  std::vector<int64_t> gone;
+  for (const std::string& name : link.gone) {
+    const std::vector<int64_t> keys = SavedColumns(link.saved, link.wanted, name).Keys();
+    gone.insert(gone.end(), keys.begin(), keys.end());
+  }
+  std::sort(gone.begin(), gone.end());
+  return gone;
+}
+
+void SavedTableOp::ForEachPartOfSlot(SavedLink& link, size_t i, const UseColumns& use) const {
+  if (!in_buckets() || LacksSlot(link, i)) return;
+  for (size_t part = 0; part < link.parts.size(); ++part) {
+    if (link.rows[part].num_keys() == 0) continue;  // the slot may be missing
+    SavedColumns columns = OpenPlane(link, part, 1 + i);
+    columns.Count();
+    if (columns.num_keys() > 0) use(columns);
+  }
 }
 
 bool SavedTableOp::LacksSlot(SavedLink& link, size_t i) const {
@@ -211,10 +227,7 @@ void SavedTableOp::CheckHasSlot(SavedLink& link, const std::string& title) const
 std::string SavedTableOp::SignatureOf(const Chain& chain) {
   std::string text;
   for (const auto& link : chain) {
-    for (const SavedColumns& columns : link->rows) {
-      text += link->saved.SignatureOf(columns.keys);
-      if (!columns.columns.empty()) text += link->saved.SignatureOf(columns.columns[0].name);
-    }
+    for (const SavedColumns& columns : link->rows) text += columns.Signature();
   }
   return text;
 }

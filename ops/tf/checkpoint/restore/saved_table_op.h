@@ -3,14 +3,16 @@
 #ifndef SOK_OPS_TF_CHECKPOINT_RESTORE_SAVED_TABLE_OP_H_
 #define SOK_OPS_TF_CHECKPOINT_RESTORE_SAVED_TABLE_OP_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ops/engine/restored_keys.h"
+#include "ops/formats/bundle/saved_columns.h"
 #include "ops/formats/bundle/series.h"
-#include "ops/tf/checkpoint/layout/saved_columns.h"
+#include "ops/tf/checkpoint/bundle/saved_tensors.h"
 #include "ops/tf/ranks/whole_table_op.h"
 
 /// Part of a REGISTER_OP. `titles` name the rows, each slot and each ordinary variable, whose rows
@@ -41,12 +43,15 @@ struct SavedLink {
   int64_t num_wanted() const;
 
   SavedTensors saved;
-  const std::string ending;           // of its tensors' names
-  std::vector<std::string> parts;     // in DeepRec's layout: "", or "/part_0" and so on
-  std::vector<std::string> gone;      // tensors of keys that have lost their rows
-  std::vector<std::string> seeds;     // tensors of which any may be there
-  std::vector<SavedColumns> rows;     // by part; set by Open
-  std::vector<SavedColumns> waiting;  // numbers of keys without a row, by place in kKeyNumbers
+  const std::string ending;        // of its tensors' names
+  std::vector<std::string> parts;  // in DeepRec's layout: "", or "/part_0" and so on
+  std::vector<std::string> gone;   // tensors of keys that have lost their rows
+  std::vector<std::string> seeds;  // tensors of which any may be there
+  // Set by Open.
+  WantedKeys wanted;
+  std::vector<int64_t> widths;        // of the table's rows, slots and variables
+  std::vector<SavedColumns> rows;     // by part
+  std::vector<SavedColumns> waiting;  // numbers of keys without a row: column 1 + i is number i
 };
 
 class SavedTableOp : public WholeTableOp {
@@ -63,22 +68,13 @@ class SavedTableOp : public WholeTableOp {
   /// the table; reads only the index.
   void Open(const TableView& view, SavedLink* link) const;
   /// Finds the keys to take.
-  static void Count(const WantedKeys& wanted, SavedLink* link);
-  /// In DeepRec's layout, where slots have keys of their own: calls use(columns, width) for the
-  /// saved parts of slot i that have wanted keys.
-  template <typename Use>
-  void ForEachPartOfSlot(SavedLink& link, const WantedKeys& wanted, size_t i, int64_t width,
-                         const Use& use) const {
-    if (!in_buckets() || LacksSlot(link, i)) return;
-    for (size_t part = 0; part < link.parts.size(); ++part) {
-      if (link.rows[part].num_wanted == 0) continue;  // the slot may be missing
-      SavedColumns columns = OpenPlane(link, part, 1 + i, width);
-      columns.Count(link.saved, wanted);
-      use(columns);
-    }
-  }
-
-  WantedKeys Wanted(const TableOptions& options) const;
+  static void Count(SavedLink* link);
+  /// Keys that have lost their rows, ascending.
+  static std::vector<int64_t> GoneKeys(SavedLink& link);
+  /// In DeepRec's layout, where slots have keys of their own: calls use(columns) for the saved
+  /// parts of slot i that have wanted keys.
+  using UseColumns = std::function<void(SavedColumns& columns)>;
+  void ForEachPartOfSlot(SavedLink& link, size_t i, const UseColumns& use) const;
   /// Identifies the contents of the chain.
   static std::string SignatureOf(const Chain& chain);
   bool in_buckets() const { return num_buckets_ > 0; }
@@ -98,7 +94,7 @@ class SavedTableOp : public WholeTableOp {
   }
   std::vector<std::string> PartsIn(Bundle& saved, const std::string& ending) const;
   bool LacksSlot(SavedLink& link, size_t i) const;
-  SavedColumns OpenPlane(SavedLink& link, size_t part, size_t plane, int64_t width) const;
+  SavedColumns OpenPlane(SavedLink& link, size_t part, size_t plane) const;
   void OpenSlices(const TableView& view, SavedLink* link) const;
   void OpenParts(const TableView& view, SavedLink* link) const;
   void CheckHasSlot(SavedLink& link, const std::string& title) const;

@@ -83,16 +83,16 @@ class SaveTableOp : public WholeTableOp {
       TableToSave saved{call, view, columns, LiveKeys(call, view), {}};
       if (checkpoint->series) Compare(call, checkpoint.get(), table.fingerprints(), &saved);
       if (!checkpoint->on_rank_0) {
-        Write(call, saved, communicator, *checkpoint);
+        Write(saved, communicator, *checkpoint);
       } else if (checkpoint->rank == 0) {
-        Write(call, saved, communicator, *checkpoint);
+        Write(saved, communicator, *checkpoint);
         GatheredParts(communicator).Receive([&](int64_t rank, const char* data, size_t num_bytes) {
           checkpoint->received[static_cast<size_t>(rank - 1)]->Append(data, num_bytes);
         });
       } else {
         GatheredParts parts(communicator);
         const SinkOf sink(checkpoint->writer.get(), &parts);
-        Write(call, saved, communicator, *checkpoint);
+        Write(saved, communicator, *checkpoint);
         parts.EndSending();
       }
     });
@@ -130,35 +130,34 @@ class SaveTableOp : public WholeTableOp {
         KeysWithoutRows(call, saved->view.table, checkpoint->changes.back()->gone_keys());
   }
 
-  void Write(OpCall& call, TableToSave& saved, RankCommunicator& communicator,
+  void Write(TableToSave& saved, RankCommunicator& communicator,
              const CheckpointTransaction& checkpoint) const {
     ShardWriter* writer = checkpoint.writer.get();
-    if (buckets_.count > 0) return WriteBuckets(call, saved, checkpoint, writer);
-    if (checkpoint.is_increment()) return WriteIncrementOfRanks(communicator, name_, saved, writer);
-    WriteRowsOfRanks(communicator, name_, saved, writer);
-  }
-
-  void WriteBuckets(OpCall& call, TableToSave& saved, const CheckpointTransaction& checkpoint,
-                    ShardWriter* writer) const {
-    const bool is_whole = !checkpoint.is_increment();
-    const RowBits* rows = is_whole ? nullptr : &checkpoint.changes.back()->rows();
-    BucketWriter buckets(call, saved.view, buckets_, rows, writer);
-    for (Column& plane : saved.columns) {
-      if (!is_whole) plane.title += kIncrementEnding;
-      buckets.Write(plane);
+    if (buckets_.count == 0) {
+      return checkpoint.is_increment() ? WriteIncrementOfRanks(communicator, name_, saved, writer)
+                                       : WriteRowsOfRanks(communicator, name_, saved, writer);
     }
-    if (is_whole) return WriteSeed(saved.view.options(), titles_[0] + kSeedOfBuckets, writer);
-    buckets.WriteNumbers(titles_[0] + kIncrementEnding + kGoneOfBuckets, saved.gone_keys);
+    const size_t num_planes = 1 + slot_names_.size();
+    if (checkpoint.is_increment()) {
+      for (size_t i = 0; i < num_planes; ++i) saved.columns[i].title += kIncrementEnding;
+      WriteNumbers(titles_[0] + kIncrementEnding + kGoneOfBuckets, saved.gone_keys, writer);
+    } else {
+      WriteSeed(saved.view.options(), titles_[0] + kSeedOfBuckets, writer);
+    }
+    WriteBuckets(buckets_, saved, num_planes, writer);
   }
 
-  /// Buckets have the history of keys beside each plane.
+  /// Buckets have the history of keys beside each plane, under its title.
   std::vector<Column> Columns(OpCall& call, const TableView& view,
                               const std::vector<tf::Var*>& variables) const {
     std::vector<Column> columns = ColumnsOf(call, view);
     const size_t num_planes = 1 + slot_names_.size();
-    if (buckets_.count > 0) columns.erase(columns.begin() + num_planes, columns.end());
-    for (size_t i = 0; i < columns.size(); ++i)
-      columns[i].title = i < num_planes ? titles_[i] : name_ + "/" + columns[i].title;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      if (i < num_planes)
+        columns[i].title = titles_[i];
+      else if (buckets_.count == 0)
+        columns[i].title.insert(0, name_ + "/");
+    }
     for (size_t i = 0; i < variables.size(); ++i) {
       const std::string& title = titles_[num_planes + i];
       tf::Tensor* rows = variables[i]->tensor();

@@ -23,6 +23,7 @@ class PlaneSource : public ColumnSource {
     mover_.FromHostInOrder(count, first_row, static_cast<const float*>(from));
   }
   void ExpectRows(int64_t num_rows) override { mover_.ExpectRows(num_rows); }
+  void SetAbsent(RowMover::Absent absent) override { mover_.SetAbsent(std::move(absent)); }
   RowsView rows() const override { return mover_.rows(); }
 
  private:

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/tf/tables/contents/table_contents.h"
+#include "ops/tf/tables/contents/row_mover.h"
 
 namespace sok {
 
@@ -26,6 +26,8 @@ class ColumnSource {
   virtual void FromHostInOrder(int64_t count, int64_t first_row, const void* from) = 0;
   /// A hint that rows [0, num_rows) will be written.
   virtual void ExpectRows(int64_t /*num_rows*/) {}
+  /// As RowMover; does nothing if the column is no plane.
+  virtual void SetAbsent(RowMover::Absent /*absent*/) {}
   /// The memory of a plane; empty if the column is none.
   virtual RowsView rows() const { return {}; }
 };

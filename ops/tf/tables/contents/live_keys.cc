@@ -43,7 +43,7 @@ void LiveKeys::KeepOnly(const RowBits& rows) {
   are_known_ = true;
 }
 
-void LiveKeys::ForEachKeys(const std::function<void(int64_t count, const int64_t* keys)>& use) {
+void LiveKeys::ForEachKeys(const Use& use) {
   if (count_ == 0) return;
   std::vector<int64_t> chosen;
   ForEachBlock([&](int64_t count, const int64_t* keys, const int64_t* row_ids) {
@@ -88,8 +88,7 @@ void LiveKeys::Note(int64_t count, const int64_t* row_ids) {
     bits_[static_cast<size_t>(row_ids[i] / 64)] |= uint64_t{1} << (row_ids[i] % 64);
 }
 
-void LiveKeys::ForEachRowIds(
-    int64_t most, const std::function<void(int64_t count, const int64_t* row_ids)>& use) {
+void LiveKeys::ForEachRowIds(int64_t most, const Use& use) {
   most = std::min(most, count_);
   if (most == 0) return;
   std::vector<int64_t> row_ids(static_cast<size_t>(most));

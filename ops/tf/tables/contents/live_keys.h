@@ -7,17 +7,18 @@
 #include <functional>
 #include <vector>
 
+#include "ops/tf/tables/contents/rows_to_sink.h"
 #include "ops/tf/tables/resource/row_fingerprints.h"
 #include "ops/tf/tables/resource/table_resource.h"
 
 namespace sok {
 
 /// In the order of row ids. Nobody else may change the table meanwhile.
-class LiveKeys {
+class LiveKeys : public KeysInOrder {
  public:
   LiveKeys(OpCall& call, const TableView& view);
 
-  int64_t count() const { return count_; }
+  int64_t count() const override { return count_; }
   int64_t num_rows() const { return num_rows_; }
 
   /// One bit per row, set if it has a key; nullptr: all rows have one.
@@ -25,11 +26,8 @@ class LiveKeys {
   /// Restricts it to the keys of these rows; rows without a key are ignored.
   void KeepOnly(const RowBits& rows);
 
-  /// Calls use(count, keys), with keys on the host, for all keys. Must precede ForEachRowIds.
-  void ForEachKeys(const std::function<void(int64_t count, const int64_t* keys)>& use);
-  /// Calls use(count, row_ids), with at most `most` row ids on the device, for all keys.
-  void ForEachRowIds(int64_t most,
-                     const std::function<void(int64_t count, const int64_t* row_ids)>& use);
+  void ForEachKeys(const Use& use) override;
+  void ForEachRowIds(int64_t most, const Use& use) override;
 
  private:
   using UseKeysAndRows =

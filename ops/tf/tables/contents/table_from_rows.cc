@@ -8,17 +8,31 @@ namespace {
 
 constexpr int64_t kKeysToAppend = 4 << 20;  // at a time: 32 MiB, and 64 MiB to sort them
 
+/// Writes rows of `row_bytes` bytes each; what they lack of the table's rows stays there.
+void Write(Column& column, int64_t count, const int64_t* row_ids, const void* rows,
+           int64_t row_bytes) {
+  ColumnSource& source = *column.source;
+  const int64_t to_bytes = column.row_bytes();
+  if (row_bytes == to_bytes) return source.FromHost(count, row_ids, rows);
+  std::vector<char> room(static_cast<size_t>(count * to_bytes));
+  source.ToHost(count, row_ids, room.data());
+  for (int64_t i = 0; i < count; ++i) {
+    std::copy_n(static_cast<const char*>(rows) + i * row_bytes, std::min(row_bytes, to_bytes),
+                room.data() + i * to_bytes);
+  }
+  source.FromHost(count, row_ids, room.data());
+}
+
 }  // namespace
 
 TableFromRows::TableFromRows(OpCall& call, const TableView& fresh, int64_t num_keys,
-                             int64_t most_at_once, bool are_distinct, int64_t latest)
+                             int64_t most_at_once, int64_t latest)
     : call_(call),
       fresh_(fresh),
       columns_(ColumnsOf(call, fresh, latest)),
       other_slots_(fresh.planes.slots),
       num_keys_(num_keys),
-      most_(std::min(most_at_once, RowsOfPart(fresh.options().dim))),
-      are_distinct_(are_distinct) {
+      most_(std::min(most_at_once, RowsOfPart(fresh.options().dim))) {
   for (const size_t place : fresh.places) other_slots_[place].initial_value = 0;  // not filled
   fresh.table.Reserve(call, num_keys, fresh.planes);
   row_ids_ = call.Temporary<int64_t>(most_);
@@ -27,55 +41,80 @@ TableFromRows::TableFromRows(OpCall& call, const TableView& fresh, int64_t num_k
   part_rows_ = call.Temporary<float>(most_ * fresh.options().dim);
 }
 
-const int64_t* TableFromRows::Insert(int64_t count, const int64_t* keys, const NumbersOf& numbers,
-                                     bool are_fresh) {
-  const auto* rows = static_cast<const float*>(numbers(0));
+void TableFromRows::Expect(int64_t num_keys) {
+  fresh_.table.Reserve(call_, fresh_.table.Size(call_).num_keys + num_keys, fresh_.planes);
+}
+
+void TableFromRows::Fill(RowsSource& source, Keys keys, const RowsSource::Use& check) {
+  const auto put = [&](const RowsBlock& block) {
+    check(block);
+    if (keys == Keys::kAppended) return Append(block);
+    if (keys == Keys::kInserted) num_inserted_ += block.count;
+    Insert(block, keys == Keys::kInserted);
+  };
+  source.ForEachBlock(
+      put, keys == Keys::kAppended ? PlaceInPlanes(source.num_keys()) : RowsSource::Place());
+}
+
+/// The final destination of rows that will be appended if that is in the host's memory. Nobody
+/// reads there meanwhile.
+RowsSource::Place TableFromRows::PlaceInPlanes(int64_t num_keys) {
+  const int64_t first = num_appended_;
+  if (!call_.engine().IsHostMemory() || first + num_keys > fresh_.options().capacity) return {};
+  for (Column& column : columns_) column.source->ExpectRows(first + num_keys);
+  return [this, first](size_t column, int64_t n) -> char* {
+    if (column > columns_.size()) return nullptr;
+    const RowsView rows = columns_[column - 1].source->rows();
+    return rows.width == 0 ? nullptr : rows.From(first + n).As<char>();
+  };
+}
+
+void TableFromRows::Insert(const RowsBlock& block, bool are_new) {
+  const int64_t* keys = block.keys();
+  const bool has_rows = block.Of(1) != nullptr && block.row_bytes[1] == columns_[0].row_bytes();
+  const auto* rows = has_rows ? static_cast<const float*>(block.Of(1)) : nullptr;
   if (part_keys_ != nullptr) {
-    call_.CopyFromHost(part_keys_, keys, count);
+    call_.CopyFromHost(part_keys_, keys, block.count);
     keys = part_keys_;
-    if (rows != nullptr) {
-      call_.CopyFromHost(part_rows_, rows, count * fresh_.options().dim);
+    if (has_rows) {
+      call_.CopyFromHost(part_rows_, rows, block.count * fresh_.options().dim);
       rows = part_rows_;
     }
   }
-  fresh_.table.FindOrInsert(call_, {count, keys, are_distinct_, rows}, fresh_.planes, row_ids_);
-  for (size_t i = are_fresh ? 1 : 0; i < columns_.size(); ++i) {
-    if (const void* of_column = numbers(i))
-      columns_[i].source->FromHost(count, row_ids_, of_column);
+  fresh_.table.FindOrInsert(call_, {block.count, keys, /*are_distinct=*/false, rows}, fresh_.planes,
+                            row_ids_);
+  for (size_t i = are_new && has_rows ? 1 : 0; i < columns_.size(); ++i) {
+    if (const void* numbers = block.Of(1 + i))
+      Write(columns_[i], block.count, row_ids_, numbers, block.row_bytes[1 + i]);
   }
-  return row_ids_;
 }
 
-int64_t TableFromRows::Append(int64_t count, const int64_t* keys, const NumbersOf& numbers) {
-  const int64_t first = AppendKeys(count, keys);
+/// As Table::Append. The table holds the keys once AreRepeated has returned.
+void TableFromRows::Append(const RowsBlock& block) {
+  const int64_t first = num_appended_;
+  if (first == 0) to_append_.reserve(static_cast<size_t>(std::min(num_keys_, kKeysToAppend)));
+  to_append_.insert(to_append_.end(), block.keys(), block.keys() + block.count);
+  num_appended_ += block.count;
+  const bool fit = num_appended_ <= fresh_.options().capacity;  // else the table reports it now
+  const auto num_waiting = static_cast<int64_t>(to_append_.size());
+  if (!fit || num_waiting + block.count > kKeysToAppend) AppendWaiting();
   for (size_t i = 0; i < columns_.size(); ++i) {
-    if (const void* of_column = numbers(i))
-      columns_[i].source->FromHostInOrder(count, first, of_column);
+    if (const void* numbers = block.Of(1 + i))
+      columns_[i].source->FromHostInOrder(block.count, first, numbers);
   }
   for (const Planes::Slot& slot : other_slots_) {
     if (slot.initial_value == 0) continue;
-    slot.plane->ExpectRows(first + count);
+    slot.plane->ExpectRows(first + block.count);
     WithElement(slot.plane->data().From(first), [&](auto* to) {
-      call_.engine().Fill(call_, to, count * slot.plane->width(), slot.initial_value);
+      call_.engine().Fill(call_, to, block.count * slot.plane->width(), slot.initial_value);
     });
   }
-  return first;
 }
 
-int64_t TableFromRows::AppendKeys(int64_t count, const int64_t* keys) {
-  const int64_t first_row = num_appended_;
-  if (first_row == 0) to_append_.reserve(static_cast<size_t>(std::min(num_keys_, kKeysToAppend)));
-  to_append_.insert(to_append_.end(), keys, keys + count);
-  num_appended_ += count;
-  const bool fit = num_appended_ <= fresh_.options().capacity;  // else the table reports it now
-  const auto num_waiting = static_cast<int64_t>(to_append_.size());
-  if (!fit || num_waiting + count > kKeysToAppend) AppendWaiting();
-  return first_row;
-}
-
-int64_t TableFromRows::EndAppending() {
+bool TableFromRows::AreRepeated() {
   AppendWaiting();
-  return num_repeated_;
+  const int64_t num_keys = fresh_.table.Size(call_).num_keys;
+  return num_repeated_ > 0 || num_keys != num_appended_ + num_inserted_;
 }
 
 void TableFromRows::AppendWaiting() {
@@ -91,6 +130,35 @@ void TableFromRows::AppendWaiting() {
     num_repeated_ += fresh_.table.Append(call_, part, keys, row_ids_).num_repeated;
   }
   to_append_.clear();
+}
+
+void FillHeld(OpCall& call, Table& table, RowsSource& source, size_t number, Column* column) {
+  const int64_t most = column->RowsAtOnce();
+  int64_t *keys = nullptr, *row_ids = nullptr;  // on the device
+  std::vector<int64_t> held;
+  std::vector<char> rows;
+  source.ForEachBlock([&](const RowsBlock& block) {
+    if (keys == nullptr) {
+      keys = call.Temporary<int64_t>(most);
+      row_ids = call.Temporary<int64_t>(most);
+    }
+    call.CopyFromHost(keys, block.keys(), block.count);
+    table.Find(call, block.count, keys, row_ids);
+    held.resize(static_cast<size_t>(block.count));
+    call.CopyToHost(held.data(), row_ids, block.count);
+    const int64_t row_bytes = block.row_bytes[number];
+    const auto* numbers = static_cast<const char*>(block.Of(number));
+    rows.clear();
+    for (size_t i = 0; i < held.size(); ++i) {
+      const char* row = numbers + static_cast<int64_t>(i) * row_bytes;
+      if (held[i] >= 0) rows.insert(rows.end(), row, row + row_bytes);
+    }
+    held.erase(std::remove_if(held.begin(), held.end(), [](int64_t id) { return id < 0; }),
+               held.end());
+    const auto num_held = static_cast<int64_t>(held.size());
+    call.CopyFromHost(row_ids, held.data(), num_held);
+    Write(*column, num_held, row_ids, rows.data(), row_bytes);
+  });
 }
 
 }  // namespace sok

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills an empty table with keys and their columns from the host.
+// Fills an empty table from sources of rows.
 #ifndef SOK_OPS_TF_TABLES_CONTENTS_TABLE_FROM_ROWS_H_
 #define SOK_OPS_TF_TABLES_CONTENTS_TABLE_FROM_ROWS_H_
 
@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "ops/formats/rows.h"
 #include "ops/tf/tables/contents/columns.h"
 
 namespace sok {
@@ -14,32 +15,32 @@ namespace sok {
 /// Slots that are not among the columns start at their initial values.
 class TableFromRows {
  public:
-  /// `num_keys` keys will come in all, as far as known, at most `most_at_once` at a time.
-  /// `are_distinct`: false if they are unchecked. `latest` as for ColumnsOf.
+  /// `num_keys` keys will come in all, as far as known, at most `most_at_once` at a time. `latest`
+  /// as for ColumnsOf.
   TableFromRows(OpCall& call, const TableView& fresh, int64_t num_keys, int64_t most_at_once,
-                bool are_distinct, int64_t latest = INT64_MAX);
+                int64_t latest = INT64_MAX);
 
+  /// Columns 1, 2, ... of sources; the caller may add some that are not the table's.
   std::vector<Column>& columns() { return columns_; }
-  /// Announces more keys: `num_keys` in all.
-  void Expect(int64_t num_keys) { fresh_.table.Reserve(call_, num_keys, fresh_.planes); }
 
-  /// The numbers of a column for all keys of a call; nullptr if they do not come.
-  using NumbersOf = std::function<const void*(size_t column)>;
+  enum class Keys {
+    kAppended,  // get consecutive rows; only with a hash index
+    kInserted,  // are not in the table yet
+    kUpdated,   // may be in the table, and get other rows
+  };
+  /// Calls check(block), which may throw, before it puts each block in the table.
+  void Fill(RowsSource& source, Keys keys, const RowsSource::Use& check);
+  /// Call once all keys, appended or inserted, have come, before the table is used. Returns whether
+  /// one was repeated.
+  bool AreRepeated();
 
-  /// Inserts at most RowsOfPart(dim) keys. Returns their row ids, on the device, valid until the
-  /// next call. `are_fresh`: the table holds none of them, or they keep their rows.
-  const int64_t* Insert(int64_t count, const int64_t* keys, const NumbersOf& numbers,
-                        bool are_fresh = true);
-
-  /// Instead of Insert, for a table with a hash index and unchecked keys: as Table::Append. Returns
-  /// the row of the first key. The table holds the keys once EndAppending has returned.
-  int64_t Append(int64_t count, const int64_t* keys, const NumbersOf& numbers);
-
-  /// Returns the number of repeated keys.
-  int64_t EndAppending();
+  /// Announces `num_keys` more keys.
+  void Expect(int64_t num_keys);
 
  private:
-  int64_t AppendKeys(int64_t count, const int64_t* keys);
+  RowsSource::Place PlaceInPlanes(int64_t num_keys);
+  void Insert(const RowsBlock& block, bool are_new);
+  void Append(const RowsBlock& block);
   void AppendWaiting();
 
   OpCall& call_;
@@ -50,12 +51,14 @@ class TableFromRows {
   int64_t* part_keys_ = nullptr;  // on the device; nullptr if that is the host's memory
   float* part_rows_ = nullptr;
   const int64_t num_keys_;
-  const int64_t most_;  // capacity of part_keys_ and row_ids_
-  const bool are_distinct_;
+  const int64_t most_;              // capacity of part_keys_ and row_ids_
   std::vector<int64_t> to_append_;  // large batches are faster: see KeyIndex::Append
   int64_t num_appended_ = 0;        // including these
-  int64_t num_repeated_ = 0;
+  int64_t num_inserted_ = 0, num_repeated_ = 0;
 };
+
+/// Sets a column, the source's `number`, for those keys of the source that the table holds.
+void FillHeld(OpCall& call, Table& table, RowsSource& source, size_t number, Column* column);
 
 }  // namespace sok
 
