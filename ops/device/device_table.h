@@ -113,6 +113,8 @@ class DeviceTable : public Table {
 
   int64_t CheckKeys(int64_t num_keys, const int64_t* keys);
   TableCounters ReadCounters();
+  void WriteCounters(const TableCounters& counters);
+  void NoteCounters(const TableCounters& counters);
   void Empty();
   void Insert(const KeyBatch& batch, const QueuePlanes& planes, int64_t* row_ids);
   int64_t CopyHeld(int64_t first_row, int64_t num_rows, int64_t* keys, int64_t* row_ids);

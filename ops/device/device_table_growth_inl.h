@@ -136,7 +136,8 @@ void DeviceTable<Queue>::ReturnRows(Call& call, int64_t num_rows) {
   num_rows = std::min(num_rows, num_kept_);
   if (num_rows == 0) return;
   constexpr auto kRowBytes = static_cast<int64_t>(sizeof(uint32_t));
-  const int64_t num_free = ReadCounters().num_free;
+  TableCounters held = ReadCounters();
+  const int64_t num_free = held.num_free;
   const int64_t num_left = num_kept_ - num_rows;
   ReserveRows(&free_rows_memory_, num_free, num_free + num_rows);
   DeviceBuffer<Queue> left(queue_, num_left * kRowBytes);
@@ -144,7 +145,9 @@ void DeviceTable<Queue>::ReturnRows(Call& call, int64_t num_rows) {
                       kept_rows_memory_.template as<void>(), num_rows * kRowBytes);
   queue_.CopyOnDevice(left.template as<void>(),
                       kept_rows_memory_.template as<uint32_t>() + num_rows, num_left * kRowBytes);
-  queue_.ForEach(1, CommitReturns{counters(), num_rows});
+  held.num_kept -= num_rows;
+  held.num_free += num_rows;
+  WriteCounters(held);
   kept_rows_memory_ = std::move(left);
   num_kept_ = num_left;
 }
@@ -155,7 +158,7 @@ int64_t DeviceTable<Queue>::EraseInto(const RowList& list, int64_t num_keys, con
   CheckBatchSize(num_keys, kMaxBatch);
   if (num_keys == 0) return 0;
   CheckKeys(num_keys, keys);
-  const TableCounters held = ReadCounters();
+  TableCounters held = ReadCounters();
   const bool are_listed = options_.use_hash_index;
   const int64_t num_listed = held.*list.count;
   if (are_listed) {
@@ -173,13 +176,17 @@ int64_t DeviceTable<Queue>::EraseInto(const RowList& list, int64_t num_keys, con
   auto* rows = are_listed ? list.memory->template as<uint32_t>() : nullptr;
   const Rank held_rank{is_held, tile_sums};
   WithIndex([&](auto index) {
-    queue_.ForEachVote(num_distinct, FindSlots{index, distinct, slots, is_held});
+    queue_.ForEachVote(num_distinct, FindSlots<decltype(index)>{index, distinct, slots, is_held});
     queue_.ExclusiveSum(num_tiles, TileCount{is_held, num_distinct}, tile_sums);
-    queue_.ForEach(num_distinct, EraseFound{index, distinct, slots, held_rank, count, rows});
+    queue_.ForEach(num_distinct,
+                   EraseFound<decltype(index)>{index, distinct, slots, held_rank, count, rows});
   });
-  queue_.ForEach(1,
-                 CommitErasures{counters(), tile_sums + num_tiles, are_listed ? count : nullptr});
-  return held.num_keys - ReadCounters().num_keys;
+  int32_t num_erased = 0;
+  queue_.CopyToHost(&num_erased, tile_sums + num_tiles, sizeof(num_erased));
+  held.num_keys -= num_erased;
+  if (are_listed) held.*list.count += num_erased;
+  WriteCounters(held);
+  return num_erased;
 }
 
 }  // namespace sok

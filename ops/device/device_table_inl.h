@@ -63,10 +63,21 @@ template <typename Queue>
 TableCounters DeviceTable<Queue>::ReadCounters() {
   TableCounters counters;
   queue_.CopyToHost(&counters, this->counters(), sizeof(counters));
+  NoteCounters(counters);
+  return counters;
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::WriteCounters(const TableCounters& counters) {
+  queue_.CopyFromHost(this->counters(), &counters, sizeof(counters));
+  NoteCounters(counters);
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::NoteCounters(const TableCounters& counters) {
   late_counters_.Forget();
   most_keys_ = counters.num_keys;
   most_rows_ = counters.num_rows;
-  return counters;
 }
 
 template <typename Queue>
@@ -87,7 +98,9 @@ void DeviceTable<Queue>::Find(Call& call, int64_t num_keys, const int64_t* keys,
   CheckBatchSize(num_keys, kMaxBatch);
   const Turn turn(*state_, call.stream());
   CheckKeys(num_keys, keys);
-  WithIndex([&](auto index) { queue_.ForEach(num_keys, FindRows{index, keys, row_ids}); });
+  WithIndex([&](auto index) {
+    queue_.ForEach(num_keys, FindRows<decltype(index)>{index, keys, row_ids});
+  });
 }
 
 template <typename Queue>
@@ -178,7 +191,8 @@ typename DeviceTable<Queue>::NewKeys DeviceTable<Queue>::FindNewKeys(const KeyBa
   auto* missing_keys = scratch_.template Take<int64_t>(num_keys);
   auto* places = scratch_.template Take<int32_t>(num_keys);
   WithIndex([&](auto index) {
-    queue_.ForEachVote(num_keys, FindRowsAndMissing{index, batch.keys, row_ids, missing});
+    queue_.ForEachVote(num_keys,
+                       FindRowsAndMissing<decltype(index)>{index, batch.keys, row_ids, missing});
   });
   queue_.ExclusiveSum(num_tiles, TileCount{missing, num_keys}, tile_sums);
   queue_.ForEach(num_keys, CompactMissing{batch.keys, {missing, tile_sums}, missing_keys, places});
@@ -290,9 +304,7 @@ void DeviceTable<Queue>::Empty() {
   num_buckets_ = num_buckets;
   queue_.ForEach(num_buckets_, ClearBuckets{index().buckets});
   queue_.FillBytes(counters(), 0, sizeof(TableCounters));
-  late_counters_.Forget();
-  most_keys_ = 0;
-  most_rows_ = 0;
+  NoteCounters({});
   num_kept_ = 0;
 }
 

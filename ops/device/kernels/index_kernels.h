@@ -39,9 +39,6 @@ struct FindRows {
   SOK_HOST_DEVICE void operator()(int64_t i) const { row_ids[i] = index.Find(keys[i]); }
 };
 
-template <typename Index>
-FindRows(Index, const int64_t*, int64_t*) -> FindRows<Index>;
-
 /// As FindRows, and one bit of `missing` per key, set if it has no row.
 template <typename Index>
 struct FindRowsAndMissing {
@@ -57,9 +54,6 @@ struct FindRowsAndMissing {
   }
   SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { missing[tile] = mask; }
 };
-
-template <typename Index>
-FindRowsAndMissing(Index, const int64_t*, int64_t*, uint32_t*) -> FindRowsAndMissing<Index>;
 
 /// Finds and copies rows in one pass: each key touches two places of memory. out[i] is unchanged if
 /// the key has no row.
@@ -130,9 +124,6 @@ struct FindSlots {
   SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { held[tile] = mask; }
 };
 
-template <typename Index>
-FindSlots(Index, const int64_t*, int64_t*, uint32_t*) -> FindSlots<Index>;
-
 /// The number of bits set in `masks`, by tile: the input of ExclusiveSum.
 struct TileCount {
   const uint32_t* masks;
@@ -172,10 +163,6 @@ struct EraseFound {
     index.EraseSlot(keys[i], slot);
   }
 };
-
-template <typename Index>
-EraseFound(Index, const int64_t*, const int64_t*, Rank, const int64_t*, uint32_t*)
-    -> EraseFound<Index>;
 
 /// Writes the keys of bucket i to the positions of their rows.
 struct KeysByRow {

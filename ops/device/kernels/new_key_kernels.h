@@ -67,29 +67,6 @@ struct CommitInserts {
   }
 };
 
-/// One item: adds the erasures of EraseFound to the counters.
-struct CommitErasures {
-  TableCounters* counters;
-  const int32_t* num_erased;
-  int64_t* num_rows;  // length of the list that the rows were appended to; nullptr: no list
-
-  SOK_HOST_DEVICE void operator()(int64_t) const {
-    counters->num_keys -= *num_erased;
-    if (num_rows != nullptr) *num_rows += *num_erased;
-  }
-};
-
-/// One item: counts rows of evicted keys that were moved to the stack.
-struct CommitReturns {
-  TableCounters* counters;
-  int64_t num_returned;
-
-  SOK_HOST_DEVICE void operator()(int64_t) const {
-    counters->num_kept -= num_returned;
-    counters->num_free += num_returned;
-  }
-};
-
 /// One bit per row, set if the row has a key.
 struct VoteHeld {
   const unsigned char* is_held;

@@ -84,7 +84,7 @@ SOK_TEST(InsertionsOfOneKernelMeet) {
       fixture.queue.ForEach(kKeys,
                             InsertNewKeys{index, device_keys.data(), nullptr, counters.data(),
                                           counters.data() + 1, rows.data()});
-      fixture.queue.ForEach(kKeys, FindRows{index, device_keys.data(), rows.data()});
+      fixture.queue.ForEach(kKeys, FindRows<DeviceIndex>{index, device_keys.data(), rows.data()});
     }
     const Ids found = rows.ToHost();
     for (int64_t i = 0; i < kKeys; ++i) CHECK_EQ(found[static_cast<size_t>(i)], i);
