@@ -204,9 +204,8 @@ class ExchangeRowsOp : public ExchangeOp {
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
     const Group group(ctx);
-    const auto kept = RankThatKeeps(ctx, call, wire_dtypes_);
-    const RowLayout layout(name(), group, "requested_counts", dims_, wire_dtypes_, kept);
-    const RowLayout received(name(), group, "reply_counts", dims_, wire_dtypes_, kept);
+    const RowLayout layout(ctx, call, group, "requested_counts", dims_, wire_dtypes_);
+    const RowLayout received(ctx, call, group, "reply_counts", dims_, wire_dtypes_);
     const bool is_on_host = call.engine().IsHostMemory();
     std::shared_ptr<float[]> room(is_on_host ? new float[layout.num_floats()] : nullptr);
     float* next = room.get();
@@ -223,8 +222,8 @@ class ExchangeRowsOp : public ExchangeOp {
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Group group(ctx);
-    const auto kept = RankThatKeeps(ctx, OpCall(ctx), wire_dtypes_);
-    const RowLayout layout(name(), group, "reply_counts", dims_, wire_dtypes_, kept);
+    const OpCall call(ctx);
+    const RowLayout layout(ctx, call, group, "reply_counts", dims_, wire_dtypes_);
     OutputReceived(ctx, group, layout, dims_, result, "output");
   }
 
@@ -312,8 +311,7 @@ class ExchangeValuesOp : public ExchangeOp {
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
     const Group group(ctx);
-    const auto kept = RankThatKeeps(ctx, call, wire_dtypes_);
-    const RowLayout layout(name(), group, "reply_counts", Dims(group), wire_dtypes_, kept);
+    const RowLayout layout(ctx, call, group, "reply_counts", Dims(group), wire_dtypes_);
     std::vector<const float*> rows;
     auto tensors = std::make_shared<std::vector<tf::Tensor>>();
     for (int i = 0; i < group.size(); ++i) {
@@ -329,9 +327,9 @@ class ExchangeValuesOp : public ExchangeOp {
     ranks_alike |= trained_alike_.Note(CollectiveHandleIn(Input(ctx, "collective"))->alike());
     const Group group(ctx);
     const std::vector<int64_t> dims = Dims(group);
-    const auto kept = RankThatKeeps(ctx, OpCall(ctx), wire_dtypes_);
-    const RowLayout sent(name(), group, "reply_counts", dims, wire_dtypes_, kept);
-    const RowLayout layout(name(), group, "requested_counts", dims, wire_dtypes_, kept);
+    const OpCall call(ctx);
+    const RowLayout sent(ctx, call, group, "reply_counts", dims, wire_dtypes_);
+    const RowLayout layout(ctx, call, group, "requested_counts", dims, wire_dtypes_);
     for (int i = 0; i < group.size(); ++i) {
       layout.CheckKept(i, sent);
       const RowRun& to = layout.kept_run(i);

@@ -20,23 +20,18 @@ std::vector<Element> WireDtypesOf(tensorflow::OpKernelConstruction* ctx) {
   return wire_dtypes;
 }
 
-std::optional<size_t> RankThatKeeps(tensorflow::OpKernelContext* ctx, const OpCall& call,
-                                    const std::vector<Element>& wire_dtypes) {
-  const bool travel_as_they_are =
-      std::all_of(wire_dtypes.begin(), wire_dtypes.end(),
-                  [](Element wire_dtype) { return wire_dtype == Element::kFloat32; });
-  if (!travel_as_they_are || !call.engine().IsHostMemory()) return std::nullopt;
-  return static_cast<size_t>(CollectiveHandleIn(Input(ctx, "collective"))->coordinator().rank());
-}
-
-RowLayout::RowLayout(const std::string& op_name, const Group& group, const char* counts_list,
-                     const std::vector<int64_t>& dims, const std::vector<Element>& wire_dtypes,
-                     std::optional<size_t> kept)
-    : op_name_(op_name),
+RowLayout::RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const Group& group,
+                     const char* counts_list, const std::vector<int64_t>& dims,
+                     const std::vector<Element>& wire_dtypes)
+    : op_name_(group.name()),
       wire_dtypes_(wire_dtypes),
+      is_in_place_(call.engine().IsHostMemory() &&
+                   std::all_of(wire_dtypes.begin(), wire_dtypes.end(),
+                               [](Element wire_dtype) { return wire_dtype == Element::kFloat32; })),
       num_rows_(dims.size(), 0),
       runs_(dims.size()),
       kept_runs_(dims.size(), RowRun{}) {
+  const int64_t own_rank = CollectiveHandleIn(Input(ctx, "collective"))->coordinator().rank();
   const int64_t num_ranks = group.Vector(counts_list, 0).NumElements();
   for (int64_t rank = 0; rank < num_ranks; ++rank) {
     int64_t num_bytes = 0;
@@ -44,14 +39,14 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, const char*
       const auto& counts = group.Vector(counts_list, item);
       const int64_t count = rank < counts.NumElements() ? Data<int64_t>(counts)[rank] : -1;
       if (counts.NumElements() != num_ranks || count < 0) {
-        Throw(ErrorCode::kInvalidArgument, op_name, ": expected one count for each of ", num_ranks,
+        Throw(ErrorCode::kInvalidArgument, op_name_, ": expected one count for each of ", num_ranks,
               " ranks, got ", counts.SummarizeValue(8));
       }
       const auto i = static_cast<size_t>(item);
       const int64_t num_floats = count * dims[i];
       const RowRun run{num_rows_[i] * dims[i], static_cast<size_t>(rank), num_bytes, num_floats};
       num_rows_[i] += count;
-      if (kept && run.rank == *kept) {
+      if (is_in_place_ && rank == own_rank) {
         kept_runs_[i] = run;
         continue;
       }

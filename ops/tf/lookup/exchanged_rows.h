@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,20 +25,18 @@ struct RowRun {
 /// The attribute `wire_dtypes`, one per item of a group; if empty, all are float32.
 std::vector<Element> WireDtypesOf(tensorflow::OpKernelConstruction* ctx);
 
-/// This rank, if an op has its rows for itself in the host's memory, unconverted: it then takes
-/// them from there, and they are not part of the request.
-std::optional<size_t> RankThatKeeps(tensorflow::OpKernelContext* ctx, const OpCall& call,
-                                    const std::vector<Element>& wire_dtypes);
-
-/// Ordered by rank, then by item.
+/// Ordered by rank, then by item. An op that has its rows in the host's memory, unconverted, takes
+/// those for this rank from there: they are not part of the request.
 class RowLayout {
  public:
   /// The input `counts_list` has the numbers of rows of each item to or from each rank:
-  /// [num_ranks], on the host. Rows of rank `kept` are not sent. Throws kInvalidArgument for
-  /// impossible counts.
-  RowLayout(const std::string& op_name, const Group& group, const char* counts_list,
-            const std::vector<int64_t>& dims, const std::vector<Element>& wire_dtypes,
-            std::optional<size_t> kept);
+  /// [num_ranks], on the host. Throws kInvalidArgument for impossible counts.
+  RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const Group& group,
+            const char* counts_list, const std::vector<int64_t>& dims,
+            const std::vector<Element>& wire_dtypes);
+
+  /// Whether all rows are sent from where they are.
+  bool is_in_place() const { return is_in_place_; }
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
   size_t num_floats() const;  // of all items, including rows that are not sent
@@ -59,6 +56,7 @@ class RowLayout {
  private:
   const std::string op_name_;
   const std::vector<Element> wire_dtypes_;
+  const bool is_in_place_;
   std::vector<int64_t> bytes_of_ranks_;
   std::vector<int64_t> num_rows_;
   std::vector<std::vector<RowRun>> runs_;

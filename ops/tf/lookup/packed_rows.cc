@@ -56,12 +56,8 @@ Outgoing Narrowed(OpCall& call, const RowLayout& layout, const std::vector<const
 
 Outgoing OutgoingRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
                       std::shared_ptr<const void> memory) {
-  bool are_unconverted = true;
-  for (size_t item = 0; item < rows.size(); ++item)
-    are_unconverted =
-        are_unconverted && layout.wire_dtype(static_cast<int>(item)) == Element::kFloat32;
-  return are_unconverted && call.engine().IsHostMemory() ? InPlace(layout, rows, std::move(memory))
-                                                         : Narrowed(call, layout, rows);
+  return layout.is_in_place() ? InPlace(layout, rows, std::move(memory))
+                              : Narrowed(call, layout, rows);
 }
 
 int64_t FloatsOf(tf::DataType dtype) {
