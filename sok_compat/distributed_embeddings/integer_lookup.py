@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`IntegerLookup`: a vocabulary that grows with the keys it meets, held in the layer's weights."""
+"""`IntegerLookup`: a vocabulary that grows with the keys it meets, kept in the layer's weights."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class IntegerLookup(keras.layers.Layer):
     def get_vocabulary(self) -> list[int]:
         """Returns the key of each id; that of the id 0 is -1."""
         table = np.asarray(_array_of(self.table))
-        held = table[table[:, 1] > 0]
-        return [OUT_OF_VOCABULARY, *held[np.argsort(held[:, 1]), 0].tolist()]
+        used = table[table[:, 1] > 0]
+        return [OUT_OF_VOCABULARY, *used[np.argsort(used[:, 1]), 0].tolist()]
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `__init__`."""
@@ -134,13 +134,13 @@ class IntegerLookup(keras.layers.Layer):
         """The ids of distinct keys; 0 for keys that are not in the table."""
 
         def look_into_slots(ids, pending, slots):
-            held = tf.gather(self.table, slots)
-            is_there = tf.equal(held[:, 0], tf.gather(keys, pending)) & (held[:, 1] > 0)
+            stored = tf.gather(self.table, slots)
+            is_there = tf.equal(stored[:, 0], tf.gather(keys, pending)) & (stored[:, 1] > 0)
             found = tf.where(is_there)
             ids = tf.tensor_scatter_nd_update(
-                ids, tf.gather(pending, found), tf.gather_nd(held[:, 1], found)
+                ids, tf.gather(pending, found), tf.gather_nd(stored[:, 1], found)
             )
-            goes_on = (held[:, 1] > 0) & ~is_there
+            goes_on = (stored[:, 1] > 0) & ~is_there
             return ids, pending[goes_on], self._next(slots[goes_on])
 
         start = tf.zeros_like(keys), tf.range(tf.size(keys, tf.int64)), self._home(keys)

@@ -42,8 +42,8 @@ def check_batches_of_ranks(shapes: Sequence[tf.TensorShape], ranks: Ranks) -> No
       ValueError: the sizes differ or are not divisible.
     """
     mine = [shape.as_list()[0] for shape in shapes if shape.rank]
-    said = allgather_strings("DistributedEmbedding.build", json.dumps(mine))
-    sizes = [json.loads(text) for text in said]
+    gathered = allgather_strings("DistributedEmbedding.build", json.dumps(mine))
+    sizes = [json.loads(text) for text in gathered]
     known = sorted({size for of_rank in sizes for size in of_rank if size is not None})
     if len(known) > 1:
         raise ValueError(f"All input need to have same batchsize. got {sizes}, by rank.")
@@ -139,8 +139,8 @@ class OwnedInputs:
         if all(self._strategy.input_ids_list):
             return sizes[0] // self._ranks.size
         mine = sizes[0] if sizes else tf.constant(0, tf.int64)
-        said = number_of_each_rank(mine, self._ranks, f"{self._name} batch")
-        return tf.reduce_max(said) // self._ranks.size
+        numbers = number_of_each_rank(mine, self._ranks, f"{self._name} batch")
+        return tf.reduce_max(numbers) // self._ranks.size
 
     def _looked_up(self, lookups: list[Lookup], size: tf.Tensor) -> dict[Lookup, tf.Tensor]:
         """{lookup: rows}"""

@@ -44,11 +44,11 @@ class SavedTables(Trackable):
                 continue
             self._noted.add(number)
             variable = layer.weights[0]
-            held = variable.storage if isinstance(layer, TableLayer) else NotedSlots()
+            storage = variable.storage if isinstance(layer, TableLayer) else NotedSlots()
             if not isinstance(layer, TableLayer):
-                variable.noted_slots = held
+                variable.noted_slots = storage
             if in_graph:
-                held.owner = self
+                storage.owner = self
         placed = self._of_layer.tables
         tables: list[Any] = [table for of_rank in placed.by_columns for table in of_rank]
         for table in (*tables, *placed.by_rows) if in_graph else ():

@@ -3,4 +3,4 @@
 
 
 class CapacityError(RuntimeError):
-    """A table has no room for all new keys of a call; the call has changed nothing."""
+    """The new keys of a call would exceed the capacity of a table; the call has changed nothing."""

@@ -232,14 +232,14 @@ class HashTable:
     def export(self, *, stream: Any = None) -> tuple:
         """Returns all keys [size], in the order of row ids, and their rows, float32 [size, dim]."""
         with self._arrays.on_stream(stream):
-            room, num_held = -1, self.size
-            while num_held > room:  # first, and after inserts of other threads
-                room = num_held
-                keys = self._arrays.empty(room, np.int64)
-                rows = self._arrays.empty((room, self.dim), np.float32)
-                num_held = self._call("export", room, keys, rows)
+            capacity, num_keys = -1, self.size
+            while num_keys > capacity:  # first, and after inserts of other threads
+                capacity = num_keys
+                keys = self._arrays.empty(capacity, np.int64)
+                rows = self._arrays.empty((capacity, self.dim), np.float32)
+                num_keys = self._call("export", capacity, keys, rows)
             # Another thread may also have erased some.
-            return keys[:num_held].astype(self.key_dtype, copy=False), rows[:num_held]
+            return keys[:num_keys].astype(self.key_dtype, copy=False), rows[:num_keys]
 
     def clear(self, *, stream: Any = None) -> None:
         """Erases all keys and frees their memory."""
@@ -250,11 +250,11 @@ class HashTable:
         with self._arrays.on_stream(stream):
             keys = self._keys(keys)
             rows = self._arrays.rows(rows, len(keys), self.dim, what)
-            num_held = self._call(call, len(keys), keys, rows)
-            if num_held < len(keys):
+            num_found = self._call(call, len(keys), keys, rows)
+            if num_found < len(keys):
                 raise KeyError(
-                    f"table {self.name!r} does not hold the key {keys[num_held]} at position "
-                    f"{num_held}; insert it before {call}"
+                    f"table {self.name!r} does not hold the key {keys[num_found]} at position "
+                    f"{num_found}; insert it before {call}"
                 )
 
     def _keys(self, keys: Any) -> np.ndarray:

@@ -95,20 +95,20 @@ def value_of_rank_0(where: str, make: Callable[[], Any], graph: tf.Graph | None 
     """
     if not is_connected():
         return make()
-    said: dict[str, Any] = {}
+    reply: dict[str, Any] = {}
     error: Exception | None = None
     if current_ranks().rank == 0:
         try:
-            said = {"value": make()}
+            reply = {"value": make()}
         except Exception as raised:  # noqa: BLE001  whatever it is, others must not wait
             error = raised
-            said = {"error": f"{type(raised).__name__}: {first_line(raised)}"}
-    said = json.loads(allgather_strings(where, json.dumps(said), graph)[0])
+            reply = {"error": f"{type(raised).__name__}: {first_line(raised)}"}
+    reply = json.loads(allgather_strings(where, json.dumps(reply), graph)[0])
     if error is not None:
         raise error
-    if "error" in said:
-        raise tf.errors.UnknownError(None, None, f"{where}: rank 0 has failed: {said['error']}")
-    return said["value"]
+    if "error" in reply:
+        raise tf.errors.UnknownError(None, None, f"{where}: rank 0 has failed: {reply['error']}")
+    return reply["value"]
 
 
 def _number_of(graph):

@@ -43,8 +43,8 @@ class SharedMemory:
         Returns:
           Whether the ranks share memory; the same on all of them.
         """
-        offers = self._of_host(gather(self._offer() if is_wanted else _NO_ADDRESS))
-        problem = "not all ranks want it" if _NO_ADDRESS in offers else self._map_all(offers)
+        addresses = self._of_host(gather(self._allocate() if is_wanted else _NO_ADDRESS))
+        problem = "not all ranks want it" if _NO_ADDRESS in addresses else self._map_all(addresses)
         if problem:
             _logger.info("no memory is shared between ranks %s: %s", self._ranks, problem)
         outcomes = self._of_host(gather("0" if problem else "1"))
@@ -56,7 +56,7 @@ class SharedMemory:
     def _of_host(self, lines):
         return [lines[rank] for rank in self._ranks]
 
-    def _offer(self):
+    def _allocate(self):
         """Allocates this rank's memory; returns a line that describes it to the others."""
         address = (ctypes.c_int64 * 3)()
         ranks = (ctypes.c_int * len(self._ranks))(*self._ranks)

@@ -31,7 +31,7 @@ or, one for each GPU: python -m sok_compat.run.launch script.py arguments...
 Where Horovod is not installed, `import horovod.tensorflow` gives its most used names.
 """
 
-_MOST_CHARACTERS = 4000  # of an error that is said in one line
+_MOST_CHARACTERS = 4000  # of an error in one line
 
 
 def main(arguments: Sequence[str]) -> None:

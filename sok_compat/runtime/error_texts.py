@@ -25,6 +25,6 @@ def first_line(error: BaseException, most_characters: int = MOST_CHARACTERS) -> 
     ends = [number for number, line in enumerate(lines) if line.strip().startswith("[[{{node")]
     if ends and lines[0] == "Graph execution error:":  # of a function, after its own stack
         lines = lines[ends[0] - 1 :]
-    said = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
-    line = without_names(said[0]) if said else type(error).__name__
+    lines = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
+    line = without_names(lines[0]) if lines else type(error).__name__
     return line[:most_characters]

@@ -31,9 +31,9 @@ class _Ops:
             try:
                 return op(*args, **kwargs)
             except tf.errors.OpError as error:
-                said = without_names(error.message)
+                message = without_names(error.message)
                 payloads = error.experimental_payloads
-                raise type(error)(error.node_def, error.op, said, payloads) from None
+                raise type(error)(error.node_def, error.op, message, payloads) from None
 
         setattr(self, name, call)
         return call

@@ -175,8 +175,8 @@ def check_same_on_all_ranks(lines: Sequence[str]) -> None:
         for rank, words in enumerate(of_ranks):
             ranks_of.setdefault(words[setting.name], []).append(str(rank))
         if len(ranks_of) > 1:
-            said = [f"{value!r} on rank {', '.join(ranks)}" for value, ranks in ranks_of.items()]
-            different.append(f"{setting.name} is {', '.join(said)}")
+            values = [f"{value!r} on rank {', '.join(ranks)}" for value, ranks in ranks_of.items()]
+            different.append(f"{setting.name} is {', '.join(values)}")
     if different:
         raise SettingsDifferError(
             f"the environment must be the same on all ranks: {'; '.join(different)}. Set it in "

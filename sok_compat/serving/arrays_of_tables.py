@@ -57,7 +57,7 @@ class _Arrays:
         self._keys = _variable(f"{name}keys", tf.int64, [None])
         self._rows = _variable(f"{name}rows", tf.float32, [None, table.dim])
         self.variables = self._keys, self._rows
-        self._held = ops.sok_export_table(table.table_handle)
+        self._contents = ops.sok_export_table(table.table_handle)
         self._absent_rows = _rows_of_absent_keys(table)
         self._period = tf.compat.dimension_value(self._absent_rows.shape[0])
         self._feeds = [tf1.placeholder(each.dtype, each.shape) for each in self.variables]
@@ -74,7 +74,7 @@ class _Arrays:
         absent_rows = self._absent_rows
         if not isinstance(absent_rows, np.ndarray):
             absent_rows = session.run(absent_rows)
-        keys, rows = session.run(self._held)
+        keys, rows = session.run(self._contents)
         order = np.argsort(keys)
         arrays = np.append(keys[order], _END), np.concatenate([rows[order], absent_rows])
         session.run(self._assign, dict(zip(self._feeds, arrays)))

@@ -101,7 +101,7 @@ class _Attributes:
 
     @property
     def number(self) -> int:
-        """Of items."""
+        """Number of items."""
         return self._values["N"].i
 
     def integers(self, name: str) -> list[int]:

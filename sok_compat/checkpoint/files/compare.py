@@ -120,8 +120,7 @@ def _compare_share(first, second, planes, share, num_shares, found):
     found.only_in_first += keys.size - common.size
     found.only_in_second += other_keys.size - common.size
     found.examples = tuple(
-        _with_examples(known, held, common)
-        for known, held in zip(found.examples, (keys, other_keys))
+        _with_examples(known, own, common) for known, own in zip(found.examples, (keys, other_keys))
     )
     places, other_places = places[mine], other_places[theirs]
     order = np.argsort(places)
@@ -134,8 +133,8 @@ def _compare_share(first, second, planes, share, num_shares, found):
             _compare_rows(*rows, found.planes[name])
 
 
-def _with_examples(known, held, common):
-    return known if known else tuple(np.setdiff1d(held, common, assume_unique=True)[:3].tolist())
+def _with_examples(known, own, common):
+    return known or tuple(np.setdiff1d(own, common, assume_unique=True)[:3].tolist())
 
 
 def _compare_rows(rows, others, found):

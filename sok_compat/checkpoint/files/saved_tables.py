@@ -86,8 +86,8 @@ class Saved:
         """
         self.check_is_whole()
         if name not in self.tables:
-            held = ", ".join(self.tables) or "none"
-            raise FileError(f"{self.path} has no table {name}; its tables: {held}")
+            names = ", ".join(self.tables) or "none"
+            raise FileError(f"{self.path} has no table {name}; its tables: {names}")
         return self.tables[name]
 
     def check_is_whole(self) -> None:

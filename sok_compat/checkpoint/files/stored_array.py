@@ -144,16 +144,16 @@ def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.
       most_rows: rows of each array.
     """
     iterators = [array.pieces(most_rows) for array in arrays]
-    held = [np.zeros(0)] * len(arrays)
+    buffered = [np.zeros(0)] * len(arrays)
     while True:  # reads past the last piece, which checks the checksums
-        for number, rows in enumerate(held):
+        for number, rows in enumerate(buffered):
             if len(rows) == 0:
-                held[number] = next(iterators[number], (0, np.zeros(0)))[1]
-        count = min(map(len, held))
+                buffered[number] = next(iterators[number], (0, np.zeros(0)))[1]
+        count = min(map(len, buffered))
         if count == 0:
             break
-        yield [rows[:count] for rows in held]
-        held = [rows[count:] for rows in held]
+        yield [rows[:count] for rows in buffered]
+        buffered = [rows[count:] for rows in buffered]
 
 
 def _mapped(path):

@@ -42,11 +42,11 @@ def start_from(table: Table, checkpoint: str | os.PathLike[str], name: str | Non
     """
     path = _path_of(checkpoint)
     name = (table.table_name if name is None else name).removesuffix(suffix_of(table))
-    held = tensors_in(path)
-    if not any(re.fullmatch(rf"{re.escape(name)}(/part_\d+)?-keys", each) for each in held):
+    stored = tensors_in(path)
+    if not any(re.fullmatch(rf"{re.escape(name)}(/part_\d+)?-keys", each) for each in stored):
         raise ValueError(
             f"{table.table_name} cannot start from the checkpoint {path}, which has neither "
-            f"{name}-keys nor {name}/part_0-keys, nor another part; it has {sorted(held)}"
+            f"{name}-keys nor {name}/part_0-keys, nor another part; it has {sorted(stored)}"
         )
     with tf.init_scope(), tf.control_dependencies([table.initializer]):
         table.replace_initializer(BucketSaveable(table, name, slots=()).filled(path))
@@ -88,10 +88,10 @@ def _initializing_tables(initialize):
             started += [(table, name) for table, name in names if name is not None]
         for table, name in started:
             start_from(table, checkpoint, name)
-        held = tensors_in(_path_of(checkpoint))
+        stored = tensors_in(_path_of(checkpoint))
         with _hidden([table for table in tables if _can_start(table)]):
             initialize(checkpoint, left)
-        _warn_of_tables_left_out(checkpoint, held, left, others)
+        _warn_of_tables_left_out(checkpoint, stored, left, others)
 
     return initialize_others
 
@@ -180,12 +180,12 @@ def _raise_for_tables(pairs, tables):
                 )
 
 
-def _warn_of_tables_left_out(checkpoint, held, pairs, tables):
+def _warn_of_tables_left_out(checkpoint, stored, pairs, tables):
     left_out = [
         table
         for source, target in pairs
         for table in tables
-        if isinstance(target, str) and f"{_name_in_scope(table, source, target)}/keys" in held
+        if isinstance(target, str) and f"{_name_in_scope(table, source, target)}/keys" in stored
     ]
     if left_out:
         _logger.warning(

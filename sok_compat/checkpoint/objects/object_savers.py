@@ -37,7 +37,7 @@ _last = threading.local()  # .path: of the last checkpoint saved with other rank
 
 
 @dataclasses.dataclass(frozen=True)
-class _Held:
+class _Contents:
     tables: list[StreamedTable]
     specs: list  # SaveSpecs of everything else
     tensors: list[StoredTensor]  # one for each of `specs`
@@ -60,65 +60,65 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
         call_with_mapped_captures: Any = None,
     ) -> None:
         tables, others = _split(serialized_tensors)
-        self._held: _Held | None = None
+        self._contents: _Contents | None = None
         if tables:
             _raise_for_others(tables, registered_savers)
             _raise_for_ordinary_slots(others, tables)
             specs = list(_specs(others))
             tensors = [StoredTensor.of(spec, owner) for spec, owner in specs]
-            self._held = _Held(tables, [spec for spec, _ in specs], tensors)
+            self._contents = _Contents(tables, [spec for spec, _ in specs], tensors)
         super().__init__(others, registered_savers, call_with_mapped_captures)
 
     def save(self, file_prefix: tf.Tensor, options: Any = None) -> tf.Operation | None:
         """As TensorFlow's; with tables, all ranks that share them save together."""
-        held = self._held
-        if held is None:
+        contents = self._contents
+        if contents is None:
             return super().save(file_prefix, options)
-        is_shared = any(each.table.ranks.size > 1 for each in held.tables)
+        is_shared = any(each.table.ranks.size > 1 for each in contents.tables)
         if not tf.executing_eagerly():
-            _check_disk_is_shared(held)
+            _check_disk_is_shared(contents)
             if is_shared:
                 state_of(tf.compat.v1.get_default_graph()).saves_objects = True
-            return save_checkpoint(file_prefix, held.tables, held.specs)
+            return save_checkpoint(file_prefix, contents.tables, contents.specs)
 
         # One step of all ranks, which fails as a whole.
         @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.string)])
         def save_all(path):
-            save_checkpoint(path, held.tables, held.specs)
+            save_checkpoint(path, contents.tables, contents.specs)
 
         path = tf.convert_to_tensor(file_prefix)
-        with logged(f"saving {path.numpy().decode()}", _eager_bytes_of(held)):
+        with logged(f"saving {path.numpy().decode()}", _eager_bytes_of(contents)):
             save_all.get_concrete_function()(path)
         _last.path = path.numpy().decode() if is_shared else None
         return None
 
     def restore(self, file_prefix: tf.Tensor, options: Any = None) -> dict[str, Any]:
         """As TensorFlow's, tables first; if something does not fit, everything stays as it was."""
-        held = self._held
-        if held is None:
+        contents = self._contents
+        if contents is None:
             return super().restore(file_prefix, options)
         if not tf.executing_eagerly():
-            _check_disk_is_shared(held)
+            _check_disk_is_shared(contents)
         # In eager mode, tables of parts look up rows, which would wait for the end of the restore.
         holds_steps = not tf.executing_eagerly() or all(
-            isinstance(each, ObjectTable) for each in held.tables
+            isinstance(each, ObjectTable) for each in contents.tables
         )
         if not tf.executing_eagerly():
-            return self._restore(held, file_prefix, options, holds_steps)
+            return self._restore(contents, file_prefix, options, holds_steps)
         name = tf.convert_to_tensor(file_prefix).numpy().decode()
-        num_bytes = bytes_to_read(tensors_in_readable(name), _eager_bytes_of(held) > 0)
+        num_bytes = bytes_to_read(tensors_in_readable(name), _eager_bytes_of(contents) > 0)
         with logged(f"restoring {name}", num_bytes):
-            return self._restore(held, file_prefix, options, holds_steps)
+            return self._restore(contents, file_prefix, options, holds_steps)
 
     def _restore(
-        self, held: _Held, file_prefix: tf.Tensor, options: Any, holds_steps: bool
+        self, contents: _Contents, file_prefix: tf.Tensor, options: Any, holds_steps: bool
     ) -> dict[str, Any]:
         path = tf.convert_to_tensor(file_prefix)
-        checked = CheckedRestore(path, held.tables, held.tensors, holds_steps)
+        checked = CheckedRestore(path, contents.tables, contents.tensors, holds_steps)
         restored: list[tf.Operation] = []
         found: dict[str, Any] = {}
         try:
-            for each in held.tables:
+            for each in contents.tables:
                 each.path, each.restored = checked.path, restored
                 found[each.name] = each.restore(None, None)
             with tf.control_dependencies([op for op in found.values() if op is not None]):
@@ -126,11 +126,11 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
             found.update(super().restore(path, options) or {})
         finally:
             end = checked.end([*found.values()])
-        return {**found, f"{held.tables[0].name} (end)": end}
+        return {**found, f"{contents.tables[0].name} (end)": end}
 
 
-def _eager_bytes_of(held):
-    return int(bytes_in(table for each in held.tables for table in each.tables))
+def _eager_bytes_of(contents):
+    return int(bytes_in(table for each in contents.tables for table in each.tables))
 
 
 def _split(serialized_tensors):
@@ -182,8 +182,8 @@ def _specs(serialized_tensors):
                 yield tensor, owner
 
 
-def _check_disk_is_shared(held):
-    if are_on_rank_0() and any(each.table.ranks.size > 1 for each in held.tables):
+def _check_disk_is_shared(contents):
+    if are_on_rank_0() and any(each.table.ranks.size > 1 for each in contents.tables):
         raise NotImplementedError(
             f"{CHECKPOINTS_ON_RANK_0.name}=1 is for tf.train.Saver, also in sessions and "
             "estimators, and for tf.train.Checkpoint in eager mode: in a graph, "

@@ -37,7 +37,7 @@ class BucketSaveable(RowsSaveable):
     TF_EV_RESTORE_CUSTOM_DIM=True rows and slots may have another width than saved: the columns that
     both have are restored, others start as in a new key's row; in DeepRec as in the i-th default
     row, of the i-th key (embedding_var_restore.h, RestoreCustomDim). The table need not be
-    initialized. If something does not fit, all ranks keep what they held.
+    initialized. If something does not fit, all ranks keep their contents.
 
     This class uses, beyond a Table's common attributes:
       key_dtype_of_ids: tf.int64 or tf.int32.

@@ -28,7 +28,7 @@ class RowsSaveable(StreamedTable):
 
     Restoring replaces the table's contents by the keys that this rank owns, whichever rank saved
     them. The table may have another capacity, and need not be initialized. If something does not
-    fit, all ranks keep what they held.
+    fit, all ranks keep their contents.
     """
 
     def __init__(

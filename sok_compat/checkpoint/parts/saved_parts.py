@@ -34,7 +34,7 @@ class PartsSaveable(StreamedTable):
 
     Restoring fills each table with its parts, whatever parts they were saved in. In eager mode,
     slots that optimizers create later are filled then. If the checkpoint lacks a tensor or has it
-    in another shape, all ranks raise, and keep what they held.
+    in another shape, all ranks raise, and keep their contents.
 
     tables: its Tables.
     variables: its WholeVariables.
@@ -243,8 +243,8 @@ def joined_parts(
     owners = {}
     for _, variable in items:
         table = variable.table if isinstance(variable, SlotVariable) else variable
-        held = getattr(table, "storage", None) or getattr(table, "noted_slots", None)
-        owner = getattr(held, "owner", None)
+        storage = getattr(table, "storage", None) or getattr(table, "noted_slots", None)
+        owner = getattr(storage, "owner", None)
         if owner is not None:
             owners[id(owner)] = owner
     saveables = [owner.saveable() for owner in owners.values()]

@@ -129,9 +129,9 @@ def _look_after_files(saver, path, options):
             members.delete_no_old_checkpoints(saver)
     except Exception as raised:  # noqa: BLE001  whatever it is, others must not wait
         error = raised
-    said = "" if error is None else f"{type(error).__name__}: {first_line(error)}"
+    problem = "" if error is None else f"{type(error).__name__}: {first_line(error)}"
     (of_rank_0, *_) = allgather_strings(
-        "saved_checkpoint", said, options["sess"].graph, is_patient=True
+        "saved_checkpoint", problem, options["sess"].graph, is_patient=True
     )
     if error is not None:
         raise error

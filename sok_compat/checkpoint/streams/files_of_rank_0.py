@@ -148,10 +148,10 @@ class _Folder:
         with contextlib.ExitStack() as stack:
             file = self._try(lambda: stack.enter_context(open(f"{self.path}/{name}", "wb")))
             for _ in range(0, num_bytes, _BLOCK_BYTES):
-                said, *_ = allgather_bytes("file_of_rank_0", b"", graph)
-                if said[:1] == _ERROR:
-                    raise tf.errors.UnknownError(None, None, f"rank 0: {said[1:].decode()}")
-                self._try(lambda data=said[1:]: file.write(data))
+                message, *_ = allgather_bytes("file_of_rank_0", b"", graph)
+                if message[:1] == _ERROR:
+                    raise tf.errors.UnknownError(None, None, f"rank 0: {message[1:].decode()}")
+                self._try(lambda data=message[1:]: file.write(data))
 
     def _make(self):
         self.path = tempfile.mkdtemp(prefix="sok_checkpoint_")
@@ -167,8 +167,8 @@ class _Folder:
 
 
 def _check_all_have_it(error, graph):
-    for rank, said in enumerate(allgather_strings("copied_checkpoint", str(error or ""), graph)):
-        if said:
+    for rank, problem in enumerate(allgather_strings("copied_checkpoint", str(error or ""), graph)):
+        if problem:
             raise tf.errors.UnknownError(
-                None, None, f"rank {rank} cannot copy the checkpoint of rank 0: {said}"
+                None, None, f"rank {rank} cannot copy the checkpoint of rank 0: {problem}"
             )

@@ -64,10 +64,10 @@ def chain_of(path: str) -> list[str]:
 def _answer(ask, path):
     """Runs an op on a path, in graph or eager mode; the session takes no GPU memory."""
     with tf.Graph().as_default():
-        answer = ask(tf.compat.as_text(path))
+        result = ask(tf.compat.as_text(path))
         session = tf1.Session(config=tf1.ConfigProto(device_count={"GPU": 0}))
         try:
             with contextlib.closing(session):
-                return session.run(answer)
+                return session.run(result)
         except tf.errors.OpError as error:  # without the graph's stack trace
             raise type(error)(None, None, first_line(error, 4000)) from None

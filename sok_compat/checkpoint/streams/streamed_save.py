@@ -94,8 +94,8 @@ def save_checkpoint(
     # Begins all collectives first, so that other ranks do not wait for a rank that fails.
     lines = [each.description() for each in tables]
     on_rank_0 = are_on_rank_0() and ranks.size > 1
-    agreed = [f"{CHECKPOINTS_ON_RANK_0.name}={on_rank_0:d}", *lines]
-    to_hold = collectives_of(ranks, "save", "\n".join(agreed))
+    checked = [f"{CHECKPOINTS_ON_RANK_0.name}={on_rank_0:d}", *lines]
+    to_hold = collectives_of(ranks, "save", "\n".join(checked))
     to_begin = collectives_of(ranks, "begin")
     to_save = [
         collectives_of(ranks, f"save_{each.name}", line) for each, line in zip(tables, lines)

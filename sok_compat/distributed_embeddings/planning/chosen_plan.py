@@ -208,7 +208,7 @@ class _Packing:
         table: int,
         num_bytes: float,
     ) -> int:
-        """The rank with the least to do among those with room and without a slice of the table."""
+        """The rank with the least to do, of those with memory left and no slice of the table."""
 
         def rating(rank: int) -> tuple:
             limit = self._rank_bytes

@@ -53,8 +53,8 @@ class Attendance:
         connection = http.client.HTTPConnection(host, int(port), timeout=_TIMEOUT_SECONDS)
         try:
             connection.request(method, f"/{self._name}/{rank}", body)
-            answer = connection.getresponse()
-            return answer.read() if answer.status == http.client.OK else b""
+            response = connection.getresponse()
+            return response.read() if response.status == http.client.OK else b""
         except (OSError, http.client.HTTPException):
             return None
         finally:

@@ -79,7 +79,7 @@ def end_at_exit() -> None:
 
 
 def _start(mpi):
-    """MPI_Init_thread, which mpi4py would call with Python's lock held."""
+    """MPI_Init_thread, which mpi4py would call without releasing Python's lock."""
     provided = ctypes.c_int()
     start = ctypes.CDLL(mpi.__file__).MPI_Init_thread
     code = start(None, None, ctypes.c_int(mpi.THREAD_MULTIPLE), ctypes.byref(provided))

@@ -47,8 +47,8 @@ class Integration:
             found[0], self.qualname, (self.parameters, self.parameters + self.newer_parameters)
         )
         if not is_known:
-            said = [_described(each) for each in dict.fromkeys(found)]
-            self._raise(self.qualname, self.parameters, ", ".join(said))
+            described = [_described(each) for each in dict.fromkeys(found)]
+            self._raise(self.qualname, self.parameters, ", ".join(described))
         for function, parameters in self.overridden.items():
             inner = getattr(found[0], function, None)
             if inner is None or self._older(inner) != parameters:

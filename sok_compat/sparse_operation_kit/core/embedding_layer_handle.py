@@ -136,5 +136,5 @@ class SparseEmbeddingLayerHandle(EmbeddingLayerHandle):
         self.max_feature_num = max_feature_num
         self.combiner = combiner
         if tf.is_symbolic_tensor(embedding_variable.emb_handle):  # else at the first lookup
-            agreed = current_initialization(type(self).__name__).tables
-            agreed.append(f"lookups in {embedding_variable.m_var_name}: combiner {combiner}")
+            checked = current_initialization(type(self).__name__).tables
+            checked.append(f"lookups in {embedding_variable.m_var_name}: combiner {combiner}")
