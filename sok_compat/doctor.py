@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports what works here, and how to get what is missing: `python -m sok_compat.doctor [script]`;
-with `--changes`, lists the changes to other libraries.
+with `--changes`, lists the changes to other libraries. `changes_of_process()` says which of them
+the process that calls it has made.
 
 The exit status is 0 if tables can be trained in one process, else 1. Each library is loaded in a
 separate process. With a script, imports are resolved as in the script: from its folder first.
@@ -213,10 +214,27 @@ def print_changes() -> int:
         print(found["error"])
         return 1
     print("Importing changes nothing. Functions are replaced before the first table is made.\n")
-    print("| what | why | tested on | tested by | how to undo it |\n|---|---|---|---|---|")
-    for row in found["rows"]:
-        print(f"| {' | '.join(row)} |")
+    print(_as_table(found["rows"]))
     return 0
+
+
+def changes_of_process() -> str:
+    """Returns what this process has changed so far in other libraries and the interpreter, as text.
+
+    Changes to single objects, which end with them, are not noted: `--changes` lists them.
+    """
+    integrations = importlib.import_module("sok_compat.runtime.integrations")
+    hooks = [type(finder).__module__ for finder in sys.meta_path]
+    own = [module for module in hooks if module.lstrip("_").startswith("sok_compat")]
+    return (
+        f"{_as_table(integrations.table_of_changes(is_of_process=True))}\n\n"
+        f"import hooks in sys.meta_path: {', '.join(own) or 'none'}"
+    )
+
+
+def _as_table(rows: Sequence[Sequence[str]]) -> str:
+    head = "| what | why | tested on | tested by | how to undo it |\n|---|---|---|---|---|"
+    return "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _shared_memory() -> Finding:

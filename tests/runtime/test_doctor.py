@@ -13,9 +13,10 @@ import tensorflow as tf
 
 import sok_compat.ranks.horovod.integrations  # noqa: F401  adds Horovod's to the table
 from sok_compat import doctor
-from sok_compat.runtime import built_libraries
+from sok_compat.runtime import built_libraries, integrations
 from sok_compat.runtime.integrations import table_of_changes
 from tests.packaging.environments import write_files
+from tests.support.saves.undone import integrations_undone
 
 
 @pytest.mark.thorough
@@ -41,6 +42,15 @@ def test_the_table_of_changes(capsys):
     rows = [line.strip("| ").split(" | ") for line in printed if line.startswith("| ")][1:]
     assert [row[0] for row in rows] == [row[0] for row in table_of_changes()]
     assert all(len(row) == 5 and all(row) for row in rows)
+
+
+def test_the_changes_of_this_process():
+    with integrations_undone():
+        assert "| tf.gradients |" not in doctor.changes_of_process()
+        integrations.apply("tf.gradients", lambda original: lambda *args, **kwargs: original)
+        *table, _, hooks = doctor.changes_of_process().splitlines()
+    assert [row.split(" | ")[0] for row in table[2:]] == ["| tf.gradients"]
+    assert hooks.startswith("import hooks in sys.meta_path: ") and "_sok_compat_imports" in hooks
 
 
 @pytest.fixture

@@ -83,13 +83,20 @@ def undo(name: str) -> None:
     del _originals[name], _replacements[name]
 
 
-def table_of_changes() -> list[tuple[str, str, str, str, str]]:
-    """[(name, purpose, tested on, tested by, how to undo it)] of all possible changes."""
+def table_of_changes(is_of_process: bool = False) -> list[tuple[str, str, str, str, str]]:
+    """[(name, purpose, tested on, tested by, how to undo it)] of all possible changes.
+
+    Args:
+      is_of_process: whether to list the functions that this process has replaced, and no others.
+    """
     rows = [
         (each.name, each.purpose, each.tested_on, each.tested_by,
          f"sok_compat.runtime.integrations.undo({name!r})")
         for name, each in INTEGRATIONS.items()
+        if name in _originals or not is_of_process
     ]  # fmt: skip
+    if is_of_process:
+        return rows
     return rows + [
         (each.name, each.purpose, each.tested_on, each.tested_by, each.undo)
         for each in CHANGES_OF_OBJECTS
