@@ -2,11 +2,13 @@
 """The lint step for layers finds what is out of the picture, and nothing else."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / ".ci" / "layers.py"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / ".ci" / "layers.py"
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +133,15 @@ def test_files_that_import_each_other_are_reported(layers):
     assert below == {mpi} and list(layers.circle({job: below})) == []
     (problem,) = layers.circle({job: below, mpi: {job}})
     assert problem.count("sok_compat/ranks/job.py") + problem.count(str(mpi)) == 3
+
+
+def test_the_documents_draw_the_rooms_as_they_are(layers):
+    text = (ROOT / "docs" / "understand" / "architecture.md").read_text(encoding="utf-8")
+    for room, rows in layers.WITHIN.items():
+        if room.startswith("sok_compat/"):
+            (line,) = re.findall(rf"^{room.partition('/')[2]} +(.* < .*)$", text, re.MULTILINE)
+            drawn = [{*row.strip("{}").split(", ")} for row in line.split(" < ")]
+            assert drawn == [{*row} - {"_build_info"} for row in rows], room
 
 
 @pytest.mark.parametrize("path, is_right", [
