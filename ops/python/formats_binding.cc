@@ -3,9 +3,11 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ops/formats/bundle/series.h"
 #include "ops/formats/dumps/dump_source.h"
@@ -24,20 +26,100 @@ StoredType KeyType(bool are_uint32) {
   return are_uint32 ? StoredType::kUint32 : StoredType::kInt64;
 }
 
-/// [(path, dtype, rows, width, bytes, CRC-32C or None)] of the keys and the rows.
-nb::list ColumnsOfPair(const std::string& folder, const std::string& name, bool are_uint32) {
-  const PairDump format(folder, name, KeyType(are_uint32), /*dim=*/0);
-  const DumpSource source(FileSystem::Local(), format);
-  nb::list columns;
-  for (size_t i = 0; i < source.num_columns(); ++i) {
-    const StoredColumn& column = source.stored(i);
-    const int64_t num_bytes = column.num_rows * column.width * BytesOf(column.type);
-    const nb::object sum = column.noted == nullptr ? nb::none() : nb::cast(column.noted->sum);
-    columns.append(nb::make_tuple(column.path, DtypeName(column.type), column.num_rows,
-                                  column.width, num_bytes, sum));
+/// Reads an array of files in order. With its last rows the checksums have been verified.
+class ArrayReader {
+ public:
+  virtual ~ArrayReader() = default;
+  /// Reads the next rows, at most `most`; returns how many: 0 at the end.
+  virtual int64_t Read(int64_t most, uintptr_t to) = 0;
+};
+
+/// A tensor of a checkpoint.
+class TensorReader : public ArrayReader {
+ public:
+  TensorReader(Bundle& saved, const std::string& name)
+      : saved_(saved), pieces_(saved.PiecesOf(name)) {}
+
+  int64_t Read(int64_t most, uintptr_t to) override {
+    for (; number_ < pieces_.size(); ++number_, next_ = 0) {
+      const Bundle::Piece& piece = pieces_[number_];
+      if (next_ == piece.count) continue;
+      if (next_ == 0) {
+        reader_ = std::make_unique<PieceReader>(saved_, piece);
+        sum_ = std::make_unique<PieceSum>(saved_, piece);
+      }
+      const int64_t count = std::min(most, piece.count - next_);
+      auto* rows = reinterpret_cast<char*>(to);
+      reader_->Read(next_, count, rows);
+      sum_->Add(next_, count, rows);
+      next_ += count;
+      return count;
+    }
+    return 0;
   }
-  return columns;
-}
+
+ private:
+  Bundle& saved_;
+  const std::vector<Bundle::Piece> pieces_;
+  size_t number_ = 0;
+  int64_t next_ = 0;  // row of the piece
+  std::unique_ptr<PieceReader> reader_;
+  std::unique_ptr<PieceSum> sum_;
+};
+
+/// A table's pair of files.
+class OpenedPair {
+ public:
+  OpenedPair(const std::string& folder, const std::string& name, bool are_uint32)
+      : format_(folder, name, KeyType(are_uint32), /*dim=*/0),
+        source_(FileSystem::Local(), format_) {}
+
+  /// [(path, dtype, rows, width, bytes, whether it has a checksum)] of the keys and the rows.
+  nb::list Columns() const {
+    nb::list columns;
+    for (size_t i = 0; i < source_.num_columns(); ++i) {
+      const StoredColumn& column = source_.stored(i);
+      columns.append(nb::make_tuple(
+          column.path, DtypeName(column.type), column.num_rows, column.width,
+          column.num_rows * column.width * BytesOf(column.type), column.noted != nullptr));
+    }
+    return columns;
+  }
+  DumpSource& source() { return source_; }
+
+ private:
+  const PairDump format_;
+  DumpSource source_;
+};
+
+/// One of the pair, as it is stored.
+class ColumnReader : public ArrayReader {
+ public:
+  ColumnReader(const std::string& folder, const std::string& name, bool are_uint32, size_t column)
+      : files_(folder, name, are_uint32), column_(column) {}
+
+  int64_t Read(int64_t most, uintptr_t to) override {
+    DumpSource& source = files_.source();
+    const int64_t count = std::min(most, source.num_keys() - next_);
+    if (count == 0) return 0;
+    auto* rows = reinterpret_cast<char*>(to);
+    if (column_ > 0) {
+      source.Read(column_, next_, count, rows);
+    } else {
+      keys_.resize(static_cast<size_t>(count));
+      source.Read(0, next_, count, reinterpret_cast<char*>(keys_.data()));
+      KeysToStored(source.stored(0).type, count, keys_.data(), rows);
+    }
+    next_ += count;
+    return count;
+  }
+
+ private:
+  OpenedPair files_;
+  const size_t column_;
+  int64_t next_ = 0;
+  std::vector<int64_t> keys_;
+};
 
 /// Writes the dump of a table.
 class PairDumpWriter {
@@ -79,13 +161,13 @@ nb::list TensorsOf(Bundle& saved) {
   return tensors;
 }
 
-/// [(path, offset, bytes, CRC-32C)] of those that are not empty, in the order of their rows.
+/// [(path, offset, bytes)] of those that are not empty, in the order of their rows.
 nb::list PiecesOf(Bundle& saved, const std::string& name) {
   nb::list pieces;
   for (const Bundle::Piece& piece : saved.PiecesOf(name)) {
     const BundleEntry& entry = piece.entry;
     if (entry.num_bytes == 0) continue;
-    pieces.append(nb::make_tuple(saved.PathOf(piece), entry.offset, entry.num_bytes, entry.sum));
+    pieces.append(nb::make_tuple(saved.PathOf(piece), entry.offset, entry.num_bytes));
   }
   return pieces;
 }
@@ -141,7 +223,14 @@ void BindFormats(nb::module_& module) {
       },
       WithoutGil());
   module.def("stem_of_headed_dump", &HeadedDump::StemOf);
-  module.def("columns_of_pair", &ColumnsOfPair);
+  nb::class_<ArrayReader>(module, "ArrayReader").def("read", &ArrayReader::Read, WithoutGil());
+  nb::class_<TensorReader, ArrayReader>(module, "TensorReader")
+      .def(nb::init<Bundle&, const std::string&>(), nb::keep_alive<1, 2>());
+  nb::class_<ColumnReader, ArrayReader>(module, "ColumnReader")
+      .def(nb::init<const std::string&, const std::string&, bool, size_t>());
+  nb::class_<OpenedPair>(module, "Pair")
+      .def(nb::init<const std::string&, const std::string&, bool>())
+      .def("columns", &OpenedPair::Columns);
   nb::class_<PairDumpWriter>(module, "PairDumpWriter")
       .def(nb::init<const std::string&, const std::string&, bool>())
       .def("append", &PairDumpWriter::Append, WithoutGil())

@@ -23,6 +23,8 @@ class DumpSource : public RowsSource {
   /// `format` must outlive it. Throws kInvalidArgument for files that do not fit each other.
   DumpSource(const FileSystem& files, const DumpFormat& format);
   ~DumpSource() override;
+  DumpSource(const DumpSource&) = delete;
+  DumpSource& operator=(const DumpSource&) = delete;
 
   int64_t num_keys() const override;
   size_t num_columns() const { return columns_.size(); }

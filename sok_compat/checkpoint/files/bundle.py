@@ -58,8 +58,12 @@ class Bundle:
             raise FileError(f"{self.prefix}.index: {name} is {tensor.dtype}, which NumPy lacks")
         with as_file_errors():
             pieces = self._saved.pieces(name)
-        extents = tuple(Extent(*piece, name) for piece in pieces)
-        return StoredArray(np.dtype(tensor.dtype).newbyteorder("<"), tensor.shape, extents)
+        return StoredArray(
+            np.dtype(tensor.dtype).newbyteorder("<"),
+            tensor.shape,
+            tuple(Extent(*piece) for piece in pieces),
+            (lambda: _engine.TensorReader(self._saved, name),),
+        )
 
     def check(self, name: str) -> bool:
         """Reads a tensor of any dtype.

@@ -5,6 +5,7 @@ format."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable
 
@@ -56,13 +57,15 @@ def open_dump(places: DumpPlaces, key_dtype: str = "int64") -> tuple[StoredArray
     Raises:
       FileError: a file is missing or has the wrong size.
     """
+    pair = places.folder or ".", places.name, key_dtype == "uint32"
     with as_file_errors():
-        columns = _engine.columns_of_pair(places.folder or ".", places.name, key_dtype == "uint32")
+        columns = _engine.Pair(*pair).columns()
     arrays: list[StoredArray] = []
-    for path, dtype, num_rows, width, num_bytes, checksum in columns:
+    for number, (path, dtype, num_rows, width, num_bytes, is_checked) in enumerate(columns):
         shape = (num_rows, width) if arrays else (num_rows,)
-        extent = Extent(path, 0, num_bytes, checksum, "the file")
-        arrays.append(StoredArray(np.dtype(dtype), shape, (extent,) if num_bytes else ()))
+        opener = functools.partial(_engine.ColumnReader, *pair, number)
+        extents = (Extent(path, 0, num_bytes),) if num_bytes else ()
+        arrays.append(StoredArray(np.dtype(dtype), shape, extents, (opener,), is_checked))
     keys, rows = arrays
     return keys, rows
 

@@ -6,62 +6,38 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from sok_compat.checkpoint.files.checksums import crc32c
-from sok_compat.checkpoint.files.file_error import FileError, naming
+from sok_compat.checkpoint.files.file_error import FileError, as_file_errors
 
 PIECE_BYTES = 4 << 20  # of files and rows that are processed at a time
 
 
 @dataclasses.dataclass(frozen=True)
 class Extent:
-    """Contiguous bytes of one file, with one checksum."""
+    """Contiguous bytes of one file."""
 
     path: str
     offset: int
     num_bytes: int
-    checksum: int | None  # CRC-32C, if there is one
-    what: str  # for messages
-
-    def pieces(self, piece_bytes: int = PIECE_BYTES) -> Iterator[bytes]:
-        """Yields the bytes, at most `piece_bytes` at a time.
-
-        Raises:
-          FileError: the file ends early or, after the last piece, the checksum does not match.
-        """
-        checksum = 0
-        with open(self.path, "rb") as file:
-            file.seek(self.offset)
-            for first in range(0, self.num_bytes, piece_bytes):
-                count = min(piece_bytes, self.num_bytes - first)
-                with naming(self.path):
-                    piece = file.read(count)
-                if len(piece) < count:
-                    raise FileError(
-                        f"{self.path} ends after {self.offset + first + len(piece)} bytes, within "
-                        f"{self.what}: it must have {self.offset + self.num_bytes}"
-                    )
-                if self.checksum is not None:
-                    checksum = crc32c(piece, checksum)
-                yield piece
-        if self.checksum not in (None, checksum):
-            raise FileError(
-                f"{self.path} is not as it was written: the CRC-32C of {self.what}, "
-                f"{self.num_bytes} bytes from {self.offset} on, is {checksum}, and "
-                f"{self.checksum} was stored"
-            )
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """An array in files; each Extent holds some of its rows, in order."""
+    """An array in files; each Extent holds some of its rows, in order.
+
+    openers: make the readers of the engine's module for the array's parts.
+    is_checked: whether all files have checksums.
+    """
 
     dtype: np.dtype
     shape: tuple[int, ...]
     extents: tuple[Extent, ...]
+    openers: tuple[Callable[[], Any], ...]
+    is_checked: bool = True
 
     @property
     def row_bytes(self) -> int:
@@ -74,24 +50,30 @@ class StoredArray:
         return sum(extent.num_bytes for extent in self.extents)
 
     @property
-    def is_checked(self) -> bool:
-        """Whether all extents have checksums."""
-        return all(extent.checksum is not None for extent in self.extents)
-
-    @property
     def paths(self) -> list[str]:
         """Paths of its files, without repetition."""
         return list(dict.fromkeys(extent.path for extent in self.extents))
 
     def pieces(self, most_rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields (index of the first row, rows [n, ...]) in order; raises as Extent.pieces."""
+        """Yields (index of the first row, rows [n, ...]) in order.
+
+        Raises:
+          FileError: a file ends early or, with the last rows, its checksum does not match.
+        """
         most_rows = most_rows or max(1, PIECE_BYTES // max(1, self.row_bytes))
+        most_rows = max(1, min(most_rows, self.shape[0] if self.shape else 1))
         first = 0
-        for extent in self.extents:
-            for piece in extent.pieces(most_rows * max(1, self.row_bytes)):
-                rows = np.frombuffer(piece, self.dtype).reshape(-1, *self.shape[1:])
-                yield first, rows
-                first += len(rows)
+        for make in self.openers:
+            with as_file_errors():
+                reader = make()
+            while True:
+                rows = np.empty((most_rows, *self.shape[1:]), self.dtype)
+                with as_file_errors():
+                    count = reader.read(most_rows, rows.ctypes.data)
+                if count == 0:
+                    break
+                yield first, rows[:count]
+                first += count
 
     def check(self) -> None:
         """Reads all rows; raises as `pieces`."""
@@ -106,7 +88,7 @@ class StoredArray:
             extent, chosen = self.extents[number], of_extents == number
             mapped = _mapped(extent.path)[extent.offset : extent.offset + extent.num_bytes]
             if mapped.size < extent.num_bytes:
-                raise FileError(f"{extent.path} ends within {extent.what}")
+                raise FileError(f"{extent.path} ends within the table")
             stored = mapped.view(self.dtype).reshape(-1, *self.shape[1:])
             rows[chosen] = stored[places[chosen] - self._firsts[number]]
         return rows
@@ -132,12 +114,14 @@ def joined(arrays: Sequence[StoredArray]) -> StoredArray:
                 f"{first.paths}, {array.dtype.name} {array.shape} in {array.paths}"
             )
     num_rows = sum(array.shape[0] for array in arrays)
-    extents = tuple(extent for array in arrays for extent in array.extents if extent.num_bytes)
-    return StoredArray(first.dtype, (num_rows, *first.shape[1:]), extents)
+    extents = tuple(extent for array in arrays for extent in array.extents)
+    openers = tuple(opener for array in arrays for opener in array.openers)
+    are_checked = all(array.is_checked for array in arrays)
+    return StoredArray(first.dtype, (num_rows, *first.shape[1:]), extents, openers, are_checked)
 
 
 def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.ndarray]]:
-    """Yields [rows of each array] in order, at most `most_rows` at a time; raises as Extent.pieces.
+    """Yields [rows of each array] in order, at most `most_rows` at a time; raises as `pieces`.
 
     Args:
       arrays: arrays with the same number of rows.

@@ -10,10 +10,10 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from sok_compat.checkpoint.files.bundle import Bundle
-from sok_compat.checkpoint.files.checksums import crc32c
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.stored_array import together
 from sok_compat.checkpoint.files.table_names import find_tables
+from tests.support.saves.checksums import crc32c
 from tests.support.saves.damaged_files import write_sorted_table
 
 FEW = settings(max_examples=25, deadline=None)

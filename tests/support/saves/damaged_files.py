@@ -9,7 +9,7 @@ import struct
 
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
-from sok_compat.checkpoint.files.checksums import crc32c
+from tests.support.saves.checksums import crc32c
 
 MAGIC = 0xDB4775248B80FB57
 
