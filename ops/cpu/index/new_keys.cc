@@ -73,10 +73,12 @@ NewKeys::NewKeys(const std::string& table_name, const KeyBatch& batch, int64_t n
   }
   places_.reserve(static_cast<size_t>(num_missing));
   keys.reserve(static_cast<size_t>(num_missing));
-  for (int64_t i = 0; i < batch.num_keys; ++i) {
+  const int64_t num_keys = batch.num_keys;  // copies that writes cannot alias
+  const int64_t* const batch_keys = batch.keys;
+  for (int64_t i = 0; i < num_keys; ++i) {
     if (batch_row_ids[i] != kNoRow) continue;
     places_.push_back(i);
-    keys.push_back(batch.keys[i]);
+    keys.push_back(batch_keys[i]);
   }
   if (batch.keys_are_distinct) return;
   numbers_.resize(places_.size());
