@@ -102,7 +102,6 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
             self._deleters = resource_handles.deleters(handle)
         else:
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
-            table_variable.slots.append(self)
         table_variable.note_slot(self)
 
     def __repr__(self) -> str:

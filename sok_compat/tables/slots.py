@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -14,21 +15,33 @@ if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
-class SlotsByOptimizer:
-    """The slots of one table that `slot_for` has made: {optimizer: {name: SlotVariable}}."""
+class Slots:
+    """The slots of one table, and those that `slot_for` has made by their owners and names.
+
+    A graph keeps its slots; in eager mode a slot is freed with its owner.
+    """
 
     def __init__(self) -> None:
-        # Of optimizers that are strings.
-        self._by_name: dict[str, dict[str, SlotVariable]] = {}
-        # A slot is freed with its optimizer.
-        self._by_object: weakref.WeakKeyDictionary[Any, dict[str, SlotVariable]] = (
+        self._made: list[Callable[[], SlotVariable | None]] = []  # oldest first
+        self._of_names: dict[str, dict[str, SlotVariable]] = {}  # of owners that are strings
+        self._of_objects: weakref.WeakKeyDictionary[Any, dict[str, SlotVariable]] = (
             weakref.WeakKeyDictionary()
         )
 
-    def of(self, optimizer: Any) -> dict[str, SlotVariable]:
-        """Returns the slots of an optimizer by name."""
-        slots: Any = self._by_name if isinstance(optimizer, str) else self._by_object
-        return slots.setdefault(optimizer, {})
+    def add(self, slot: SlotVariable) -> None:
+        """Registers a slot that has just been made."""
+        self._made.append(weakref.ref(slot) if tf.executing_eagerly() else lambda: slot)
+
+    def existing(self) -> list[SlotVariable]:
+        """Returns the slots, oldest first."""
+        found = [(made, slot) for made in self._made if (slot := made()) is not None]
+        self._made = [made for made, _ in found]
+        return [slot for _, slot in found]
+
+    def of(self, owner: Any) -> dict[str, SlotVariable]:
+        """Returns the slots of an owner by name."""
+        slots: Any = self._of_names if isinstance(owner, str) else self._of_objects
+        return slots.setdefault(owner, {})
 
 
 def slot_for(
@@ -53,7 +66,7 @@ def slot_for(
       ValueError: the slot was made with another width or fill.
     """
     width = table.dim if width is None else width
-    slots = table.slots_by_optimizer.of(optimizer)
+    slots = table.slots_by_owner.of(optimizer)
     if name not in slots:
         with tf.name_scope(""):  # beside the table, wherever this is called
             slots[name] = SlotVariable(table, f"{table.table_name}/{name}", width, float(fill))

@@ -33,7 +33,7 @@ from sok_compat.tables.rows.scatter_functions import scatter_by_methods
 from sok_compat.tables.rows.shown_rows import ShownRows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
-from sok_compat.tables.slots import SlotsByOptimizer
+from sok_compat.tables.slots import Slots
 from sok_compat.tables.stored.description import describe_in_graph
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY, checked_key_dtype, checked_sizes
@@ -88,13 +88,11 @@ class Table(
       placement: which rank owns which keys.
       history: the KeyHistory, or None.
       storage: the Storage, for checkpoints.
-      slots: its SlotVariables; empty in eager mode, see `living_slots`.
-      slots_by_optimizer: the slots that `slot_for` has made.
+      slots_by_owner: the Slots, from which `slots` and `slot_for` take them.
       num_scopes: number of open scopes that limit updates of its planes to the rows in use.
     """
 
     words = Words()
-    _known_slots: tuple[weakref.ref[SlotVariable], ...] = ()
 
     def __init__(
         self,
@@ -140,8 +138,7 @@ class Table(
         self.capacity, self.dim = checked_sizes(capacity, dim)
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
-        self.slots: list[SlotVariable] = []
-        self.storage, self.slots_by_optimizer = storage or Storage(), SlotsByOptimizer()
+        self.storage, self.slots_by_owner = storage or Storage(), Slots()
         self.num_scopes = 0
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(
@@ -293,15 +290,14 @@ class Table(
     def _first_seed(self) -> int:
         return self.seed if self.first_value.seed is None else self.first_value.seed
 
-    def living_slots(self) -> list[SlotVariable]:
-        """Returns the existing SlotVariables of the table, oldest first."""
-        slots = [slot for known in self._known_slots if (slot := known()) is not None]
-        self._known_slots = tuple(weakref.ref(slot) for slot in slots)
-        return slots
+    @property
+    def slots(self) -> list[SlotVariable]:
+        """The existing SlotVariables of the table, oldest first."""
+        return self.slots_by_owner.existing()
 
     def note_slot(self, slot: SlotVariable) -> None:
         """Registers a SlotVariable of the table that has just been made."""
-        self._known_slots += (weakref.ref(slot),)
+        self.slots_by_owner.add(slot)
         if self.storage.fill_slot is not None:
             self.storage.fill_slot(slot)
 

@@ -95,7 +95,7 @@ class ObjectTable(StreamedTable):
 
     def _titles(self):
         """{reference to an existing slot: its name in the checkpoint}."""
-        slots = self.table.living_slots()
+        slots = self.table.slots
         titles = short_titles(self.table, slots)
         return {slot.ref(): f"{self.name}/slots/{title}" for slot, title in zip(slots, titles)}
 

@@ -86,8 +86,7 @@ class PartsSaveable(StreamedTable):
     def saved_variables(self) -> list[tf.Variable]:
         """The variables whose contents it saves: tables and slots."""
         variables = [each.variable for each in self.variables]
-        slots = [slot for each in self._tables for slot in (
-            each.slots if isinstance(each, Table) else each.living_slots())]  # fmt: skip
+        slots = [slot for each in self._tables for slot in each.slots]
         return [*self.tables, *variables, *slots]
 
     def check_slots(self) -> None:
@@ -267,11 +266,9 @@ def _row_ids(table, part, begin, end):
 
 
 def _slots_of(table):
-    """[(title, slot)] of a table: the graph's, or in eager mode the existing ones."""
-    in_graph = not tf.compat.v1.executing_eagerly_outside_functions()
-    is_table = isinstance(table, Table)
-    slots = table.slots if is_table and in_graph else table.living_slots()
-    planes = slots if is_table else map(table.of_slot, slots)
+    """[(title, slot)] of a table."""
+    slots = table.slots
+    planes = slots if isinstance(table, Table) else map(table.of_slot, slots)
     return [(f"slots/{title}", plane) for title, plane in zip(short_titles(table, slots), planes)]
 
 

@@ -77,7 +77,8 @@ class WholeVariable:
         """The variable's slots; None if they are not tracked."""
         return getattr(self.variable, "noted_slots", None)
 
-    def living_slots(self) -> list[tf.Variable]:
+    @property
+    def slots(self) -> list[tf.Variable]:
         """Its slots that have its shape."""
         noted = [] if self.noted_slots is None else self.noted_slots.living()
         return [slot for slot in noted if slot.shape == self.variable.shape]

@@ -80,10 +80,6 @@ class ImportedTable(_ImportedPlane):
         made = _initializers(self.table_handle, _SLOT)
         self.slots = [ImportedSlot(op, self) for op in made]
 
-    def living_slots(self) -> list[ImportedSlot]:
-        """See Table."""
-        return self.slots
-
     def num_keys(self) -> tf.Tensor:
         """See Table."""
         return ops.sok_table_size(self.table_handle)

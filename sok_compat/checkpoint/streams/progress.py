@@ -51,7 +51,7 @@ def bytes_in(tables: Iterable[Table]) -> tf.Tensor:
     tensor. Tables that are not initialized have none."""
     total = tf.zeros([], tf.int64)
     for table in tables:
-        row_bytes = 8 + 4 * (table.dim + sum(slot.width for slot in table.living_slots()))
+        row_bytes = 8 + 4 * (table.dim + sum(slot.width for slot in table.slots))
         if table.history is not None and table.history.max_keys:
             row_bytes += 8 * len(RECORDED)
         total += bytes_of_rows(table, row_bytes)
