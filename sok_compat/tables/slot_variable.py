@@ -53,6 +53,7 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
           is_vector: whether a slot of width 1 shows [n] to the optimizer (shown_rows.py).
         """
         self.width, self.fill, self.is_vector = width, fill, is_vector
+        self.shown = table_variable.shown
         with tf.init_scope():  # outside functions and branches
             self._make(table_variable, name, [table_variable.capacity, width], fill)
 

@@ -30,7 +30,7 @@ from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.row_reads import RowReads
 from sok_compat.tables.rows.row_updates import RowUpdates
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
-from sok_compat.tables.rows.shown_rows import ShownRows
+from sok_compat.tables.rows.shown_rows import Shown, ShownRows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import Slots
@@ -139,7 +139,7 @@ class Table(
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
         self.storage, self.slots_by_owner = storage or Storage(), Slots()
-        self.num_scopes = 0
+        self.shown, self.num_scopes = Shown(), 0
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(
             initializer, shape, self.use_hash_index, self.words.initializer

@@ -125,13 +125,17 @@ def test_memory_is_given_back(sok, what):
 
 
 def test_slots_of_one_name_live_side_by_side(sok):
-    """Two optimizers of one kind on one table: new rows start afresh in both."""
+    """Two optimizers of one kind on one table: new rows start afresh in both; one is freed."""
     layer = CASE.make_layer()
     table = layer.embedding_variable
     slots = [SlotVariable(table, "slot", 3, fill) for fill in (1.0, 2.0)]
     layer(tf.constant([5], tf.int64))
     assert [slot.sparse_read([0])[0, 0].numpy() for slot in slots] == [1.0, 2.0]
     assert slots[0].name != slots[1].name
+    assert [id(slot) for slot in table.slots] == [id(slot) for slot in slots]
+    del slots[0]
+    gc.collect()
+    assert [id(slot) for slot in table.slots] == [id(slot) for slot in slots]
 
 
 @pytest.mark.thorough

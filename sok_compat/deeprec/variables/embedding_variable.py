@@ -192,7 +192,7 @@ class EmbeddingVariable(RecordsKeys, Table):
         Raises:
           TypeError: ids are not integers.
         """
-        if self._shown() is not None:  # to an optimizer, which has no keys
+        if self.shows_rows():  # to an optimizer, which has no keys
             return super().sparse_read(indices, name)
         with tf.name_scope(name or f"{self.table_name}_lookup"):
             ids = self.checked_ids(indices)

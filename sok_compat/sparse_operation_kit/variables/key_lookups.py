@@ -44,7 +44,7 @@ class LooksUpKeys(TableMixin):
         Raises:
           TypeError: indices are not integers.
         """
-        if self._shown() is not None:  # to an optimizer, which has no keys
+        if self.shows_rows():  # to an optimizer, which has no keys
             return super().sparse_read(indices, name)
         keys = self.checked_keys(indices)
         with tf.name_scope(name or f"{self.table_name}_lookup"):

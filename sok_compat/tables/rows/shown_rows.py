@@ -10,7 +10,6 @@ effect is limited to the calling thread.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -26,14 +25,57 @@ if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
-_shown = threading.local()  # .by_table: {id of a table's handle: what it shows}
+class Shows:
+    """What a table and its slots show: all rows, as users see them.
+
+    row_ids: int64 [n], of the shown rows; None: all, by their ids.
+    """
+
+    row_ids: tf.Tensor | None = None
+
+    def shape(self, whole: tf.TensorShape, is_vector: bool) -> tf.TensorShape:
+        """Returns the shape of the shown rows, of a variable of the shape `whole`."""
+        del is_vector
+        return whole
+
+    def rows_at(self, places: Any) -> Any:
+        """Returns the ids of the rows at places; None: the variable knows what these mean."""
+        del places
 
 
-@dataclasses.dataclass(frozen=True)
-class RowsInUse:
-    """The rows that a table shows."""
+class AllRows(Shows):
+    """All rows, at their ids."""
 
-    row_ids: tf.Tensor  # int64 [n], distinct; ascending, for `localized`
+    def rows_at(self, places: Any) -> Any:
+        """See the base class."""
+        return places
+
+
+class SomeRows(Shows):
+    """A small number of rows, shown instead of the capacity while slots are made."""
+
+    def __init__(self, num_rows: int | None) -> None:
+        """Takes the number; None: it is known when run."""
+        self.num_rows = num_rows
+
+    def shape(self, whole: tf.TensorShape, is_vector: bool) -> tf.TensorShape:
+        """See the base class."""
+        return tf.TensorShape([self.num_rows] if is_vector else [self.num_rows, whole[1]])
+
+
+class RowsInUse(SomeRows):
+    """The rows of a step, or all in use, at their places among these."""
+
+    row_ids: tf.Tensor
+
+    def __init__(self, row_ids: tf.Tensor) -> None:
+        """Takes row ids, int64 [n], distinct; ascending, for `localized`."""
+        super().__init__(None)
+        self.row_ids = row_ids
+
+    def rows_at(self, places: Any) -> Any:
+        """See the base class."""
+        return tf.gather(self.row_ids, places)
 
     def localized(self, gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
         """Converts a gradient of the table (row ids, or [capacity, dim]) to the shown rows."""
@@ -44,16 +86,13 @@ class RowsInUse:
         return tf.IndexedSlices(gradient.values, places, tf.stack(shape))
 
 
-@dataclasses.dataclass(frozen=True)
-class SomeRows:
-    """A small number of rows, shown instead of the capacity while slots are made."""
-
-    num_rows: int
+_TO_USERS = Shows()
 
 
-@dataclasses.dataclass(frozen=True)
-class AllRows:
-    """All rows, at their ids."""
+class Shown(threading.local):
+    """What a table and its slots show to each thread."""
+
+    now: Shows = _TO_USERS
 
 
 @contextlib.contextmanager
@@ -95,65 +134,51 @@ def showing_all_rows(table: Table) -> AbstractContextManager[None]:
 
 def is_showing_some_rows(table: Table) -> bool:
     """Whether `table` is inside `showing_some_rows`."""
-    return isinstance(table._shown(), SomeRows)
+    return type(table.shown.now) is SomeRows
 
 
 @contextlib.contextmanager
-def _showing(table: Table, rows: RowsInUse | SomeRows | AllRows) -> Iterator[None]:
-    if not hasattr(_shown, "by_table"):
-        _shown.by_table = {}
-    place = id(table.table_handle)
-    before = _shown.by_table.get(place)
-    _shown.by_table[place] = rows
+def _showing(table: Table, rows: Shows) -> Iterator[None]:
+    before, table.shown.now = table.shown.now, rows
     try:
         yield
     finally:
-        if before is None:
-            del _shown.by_table[place]
-        else:
-            _shown.by_table[place] = before
+        table.shown.now = before
 
 
 class ShownRows(VariableMixin):
     """First base class of tables and slots: applies reads and updates to the shown rows.
 
-    Outside `showing_rows_in_use` the next class applies. `table_handle` is the table's.
+    Outside `showing_rows_in_use` the next class applies. `shown` is the table's.
     """
 
+    shown: Shown
     is_vector = False  # True: a slot of width 1 shows [n], not [n, 1]
 
     @property
     def shape(self) -> tf.TensorShape:
         """The shape of the shown rows."""
-        shape, shown = super().shape, self._shown()
-        if shown is None or isinstance(shown, AllRows):
-            return shape
-        num_rows = shown.num_rows if isinstance(shown, SomeRows) else None
-        return tf.TensorShape([num_rows] if self.is_vector else [num_rows, shape[1]])
+        return self.shown.now.shape(super().shape, self.is_vector)
 
     def value(self) -> tf.Tensor:
         """Returns the shown rows."""
-        rows = self._rows_in_use()
-        return super().value() if rows is None else self._gather(rows.row_ids)
+        row_ids = self.shown_row_ids()
+        return super().value() if row_ids is None else self._gather(row_ids)
 
     def read_value(self) -> tf.Tensor:
         """As value()."""
-        rows = self._rows_in_use()
-        return super().read_value() if rows is None else self._gather(rows.row_ids)
+        row_ids = self.shown_row_ids()
+        return super().read_value() if row_ids is None else self._gather(row_ids)
 
     def sparse_read(self, indices: tf.Tensor, name: str | None = None) -> tf.Tensor:
         """Gathers from the shown rows."""
-        shown = self._shown()
-        if isinstance(shown, RowsInUse):
-            return self._gather(tf.gather(shown.row_ids, indices))
-        if isinstance(shown, AllRows):
-            return self._gather(indices)
-        return super().sparse_read(indices, name)
+        row_ids = self.shown.now.rows_at(indices)
+        return super().sparse_read(indices, name) if row_ids is None else self._gather(row_ids)
 
     def _dense_var_to_tensor(
         self, dtype: tf.DType | None = None, name: str | None = None, as_ref: bool = False
     ) -> tf.Tensor:
-        if self._rows_in_use() is None:
+        if self.shown_row_ids() is None:
             return super()._dense_var_to_tensor(dtype, name, as_ref)
         if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(tf.float32):
             return NotImplemented
@@ -161,23 +186,15 @@ class ShownRows(VariableMixin):
 
     def shows_rows_in_use(self) -> bool:
         """Whether this is inside `showing_rows_in_use` or `showing_rows_of`."""
-        return self._rows_in_use() is not None
+        return self.shown_row_ids() is not None
 
     def shows_rows(self) -> bool:
         """Whether this is inside one of these contexts."""
-        return self._shown() is not None
+        return self.shown.now is not _TO_USERS
 
     def shown_row_ids(self) -> tf.Tensor | None:
         """Returns int64 [n], the ids of the rows that this shows; None: all, by their ids."""
-        rows = self._rows_in_use()
-        return None if rows is None else rows.row_ids
-
-    def _shown(self) -> RowsInUse | SomeRows | AllRows | None:
-        return getattr(_shown, "by_table", {}).get(id(getattr(self, "table_handle", None)))
-
-    def _rows_in_use(self) -> RowsInUse | None:
-        shown = self._shown()
-        return shown if isinstance(shown, RowsInUse) else None
+        return self.shown.now.row_ids
 
     def _gather(self, row_ids: tf.Tensor) -> tf.Tensor:
         variable_accessed(self)
@@ -210,13 +227,13 @@ def _updating(method: str, scatter: Callable[..., Any]) -> Callable[..., Any]:
     """Returns `method` of a variable, replaced by `scatter` while rows in use are shown."""
 
     def update(self, value, *args, **kwargs):
-        rows = self._rows_in_use()
-        if rows is None:
+        row_ids = self.shown_row_ids()
+        if row_ids is None:
             return getattr(super(ShownRows, self), method)(value, *args, **kwargs)
         if not isinstance(value, tf.IndexedSlices):
-            done = self._scatter_shown(scatter, value, rows.row_ids)
+            done = self._scatter_shown(scatter, value, row_ids)
             return self._assigned(done, value) if method == "assign" else done
-        return self._scatter_shown(scatter, value.values, tf.gather(rows.row_ids, value.indices))
+        return self._scatter_shown(scatter, value.values, tf.gather(row_ids, value.indices))
 
     update.__name__ = method
     update.__doc__ = "Updates the shown rows; outside showing_rows_in_use, see the next class."
