@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from sok_compat.run.console import hide_deprecations
 from sok_compat.run.rank import first_failure, status_of
 from sok_compat.runtime.settings import COLLECTIVE_STRATEGY
 
@@ -28,7 +28,17 @@ Horovod is not installed and mpi4py is, mpiexec starts them and MPI connects the
 begins with the name of a script, or with -m, is one for python -m sok_compat.run. Without -np there
 is a process for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES, or else of the
 machine; where there is none, one. The status is that of the first process that failed, whose error
-comes last; 130 after Ctrl-C.
+comes last; 130 after Ctrl-C, and 143 after SIGTERM.
+"""
+
+# Horovod's launcher, but for its stack where a rank fails: the ranks have said why.
+_HOROVODRUN = """
+import sys
+from horovod.runner.launch import run_commandline
+try:
+    run_commandline()
+except RuntimeError as error:
+    sys.exit(1 if "processes exited with non-zero" in str(error) else f"horovodrun: {error}")
 """
 
 
@@ -74,12 +84,13 @@ def run(command: Sequence[str], num_processes: int, by_mpi: bool = False) -> int
     if num_processes == 1:
         return status_of(command)[0]
     starter = launcher(num_processes, by_mpi)
+    hide_deprecations()  # Horovod's launcher imports TensorFlow
     with tempfile.TemporaryDirectory() as folder:
         of_rank = [sys.executable, "-m", "sok_compat.run.rank", folder]
-        status, signals = status_of([*starter, *of_rank, *command])
+        status, signals = status_of([*starter, *of_rank, *command], in_own_session=True)
         failure = first_failure(folder)
-    if signal.SIGINT in signals:
-        return 128 + signal.SIGINT
+    if signals:
+        return 128 + signals[0]
     if not status or failure is None:
         return status
     why = f": {failure.error}" if failure.error else ""
@@ -95,7 +106,7 @@ def launcher(num_processes: int, by_mpi: bool) -> list[str]:
     """
     has_horovod = importlib.util.find_spec("horovod") is not None
     if has_horovod and not by_mpi:
-        return [sys.executable, "-m", "horovod.runner.launch", "--gloo", "-np", str(num_processes)]
+        return [sys.executable, "-c", _HOROVODRUN, "--gloo", "-np", str(num_processes)]
     mpiexec = _mpiexec()
     if mpiexec is not None and importlib.util.find_spec("mpi4py") is not None:
         return [mpiexec, "-n", str(num_processes)]

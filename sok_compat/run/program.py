@@ -56,8 +56,11 @@ def main(arguments: Sequence[str]) -> None:
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     hide_deprecations()
     stand_in_for_horovod()
-    run = _run_module if is_module else _run_script
-    run(name, own)
+    read_imports_as_tensorflow_1()
+    answer_as_deeprec()
+    names, load = _module(name) if is_module else _script(name)
+    sys.argv = [names["__file__"] if is_module else name, *own]
+    _execute(names, load)
 
 
 def _refuse_clusters(tf_config):
@@ -79,7 +82,8 @@ def _refuse_clusters(tf_config):
     sys.exit(2)
 
 
-def _run_script(name, arguments):
+def _script(name):
+    """(names of its module, what loads its code)"""
     path = os.path.join(os.getcwd(), name[2:] if name.startswith("./") else name)  # as Python does
     loader = SourceFileLoader("__main__", path)
     try:
@@ -91,19 +95,14 @@ def _run_script(name, arguments):
         sys.exit(2)
     if not getattr(sys.flags, "safe_path", sys.flags.isolated):
         sys.path[0] = os.path.dirname(os.path.realpath(path))
-    read_imports_as_tensorflow_1()
-    answer_as_deeprec()
-    sys.argv = [name, *arguments]
     names = {"__file__": path, "__package__": None, "__loader__": loader, "__spec__": None}
-    _execute(names, lambda: own_code(source, path))
+    return names, lambda: own_code(source, path)
 
 
-def _run_module(name, arguments):
-    read_imports_as_tensorflow_1()
-    answer_as_deeprec()
+def _module(name):
+    """(names of its module, what loads its code)"""
     spec = _spec_of_program(name)
     loader = spec.loader
-    sys.argv = [spec.origin, *arguments]
     names = {
         "__file__": spec.origin,
         "__package__": spec.parent,
@@ -111,9 +110,8 @@ def _run_module(name, arguments):
         "__spec__": spec,
     }
     if isinstance(loader, SourceFileLoader):  # also for installed modules
-        _execute(names, lambda: own_code(loader.get_data(spec.origin), spec.origin))
-    else:
-        _execute(names, lambda: loader.get_code(spec.name))
+        return names, lambda: own_code(loader.get_data(spec.origin), spec.origin)
+    return names, lambda: loader.get_code(spec.name)
 
 
 def _spec_of_program(name):
@@ -142,6 +140,8 @@ def _execute(names, load):
         exec(load(), vars(module))
     except BaseException as error:
         status = _status_of(error)
+        if note is not None and isinstance(error, KeyboardInterrupt):
+            sys.exit(status)  # each rank's stack says no more than the Ctrl-C
         if note is not None and status:
             note_failure(note, status, _said(error))
         _show_from(vars(module))

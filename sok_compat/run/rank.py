@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sok_compat.run.console import rank_of_process
+
 # In the environment of a command: the file for the Failure of its script, at once. Other ranks fail
 # for that, may end before it, and have it killed.
 NOTE = "SOK_NOTE_OF_RANK"
-_RANKS = ("HOROVOD_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK")  # as those set who start ranks
 
 
 class Failure(NamedTuple):
@@ -44,7 +45,7 @@ def main(folder: str, *command: str) -> None:
 
 def note_failure(path: str | Path, status: int, error: str) -> None:
     """Writes the Failure of this rank, as a whole."""
-    rank = next((os.environ[name] for name in _RANKS if name in os.environ), "?")
+    rank = rank_of_process() or "?"
     partial = f"{path}.partial"
     Path(partial).write_text(json.dumps(Failure(time.time_ns(), rank, status, error)))
     os.replace(partial, path)
@@ -57,13 +58,17 @@ def first_failure(folder: str) -> Failure | None:
 
 
 def status_of(
-    command: Sequence[str], environment: dict[str, str] | None = None
+    command: Sequence[str],
+    environment: dict[str, str] | None = None,
+    in_own_session: bool = False,
 ) -> tuple[int, list[int]]:
     """Runs a command, and forwards SIGTERM to it. It inherits files as a shell's command does.
 
     Args:
       command: the command line.
       environment: variables for it, besides those of this process.
+      in_own_session: whether a signal to this process's group, as from a terminal, reaches the
+        command through this process alone: Horovod's launcher may hang if it comes twice.
 
     Returns:
       (the command's status as a shell reports it, signals by which this process was told to end).
@@ -71,7 +76,9 @@ def status_of(
     variables = {**os.environ, **(environment or {})}
     try:
         # MPI's ranks inherit mpiexec's pipe.
-        process = subprocess.Popen(command, close_fds=False, env=variables)
+        process = subprocess.Popen(
+            command, close_fds=False, env=variables, start_new_session=in_own_session
+        )
     except OSError as error:
         sys.stderr.write(f"cannot run {command[0]!r}: {error.strerror}\n")
         return 127, []
@@ -79,7 +86,7 @@ def status_of(
 
     def tell(number, frame):
         signals.append(number)
-        if number == signal.SIGTERM:  # the terminal sends SIGINT to the command, too
+        if in_own_session or number == signal.SIGTERM:  # a terminal sends SIGINT to the command
             process.send_signal(number)
 
     signal.signal(signal.SIGTERM, tell)

@@ -10,6 +10,7 @@ import warnings
 import pytest
 
 from sok_compat.run import console
+from tests.distributed.launch import has_horovod, why_no_mpi
 
 SCRIPT = """
 import pyarrow
@@ -53,6 +54,56 @@ def test_lines_on_the_console(tmp_path, shows):
     assert f"sok_compat{os.sep}deeprec" not in done.stderr  # none is of our own calls
     assert (len(lines) <= 10) != shows, lines
     assert not any("AutoGraph" in line for line in lines)
+
+
+SCRIPT_OF_RANKS = """
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.distribute.group_embedding_collective_strategy import CollectiveStrategy
+
+tf.logging.set_verbosity(tf.logging.INFO)
+strategy = CollectiveStrategy()
+ids = tf.placeholder(tf.int64, [None, 3])
+with strategy.scope(), strategy.embedding_scope():
+    tables = [tf.get_embedding_variable(f"table_{i}", 4) for i in range(3)]
+rows = [tf.nn.embedding_lookup(table, ids[:, i]) for i, table in enumerate(tables)]
+with strategy.scope():
+    loss = tf.reduce_mean(tf.layers.dense(tf.concat(rows, 1), 1) ** 2)
+    step = tf.train.get_or_create_global_step()
+    train = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=step)
+    hooks = [tf.train.StopAtStepHook(3), tf.train.LoggingTensorHook({"my loss": loss}, 1)]
+    with tf.train.MonitoredTrainingSession(checkpoint_dir="model", hooks=hooks) as session:
+        while not session.should_stop():
+            session.run(train, {ids: np.arange(12).reshape(4, 3)})
+tf.logging.info("of the script")
+"""
+
+
+@pytest.mark.parametrize("by", ["one rank", "horovod", "mpi"])
+def test_lines_on_the_console_of_ranks(tmp_path, by):
+    if by == "horovod" and not has_horovod():
+        pytest.skip("Horovod is not installed: run `make horovod`")
+    if by == "mpi" and why_no_mpi() is not None:
+        pytest.skip(why_no_mpi())
+    (tmp_path / "script.py").write_text(SCRIPT_OF_RANKS)
+    options = {"one rank": ["-np", "1"], "horovod": ["-np", "2"], "mpi": ["--mpi", "-np", "2"]}[by]
+    hidden = {"TF_CPP_MIN_LOG_LEVEL", "PYTHONWARNINGS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "sok_compat.run.launch", *options, "script.py"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name not in hidden},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    lines = [line.split(">:")[-1] for line in done.stdout.splitlines()]  # without Horovod's ranks
+    num_ranks = 1 if by == "one rank" else 2
+    assert lines.count("INFO:tensorflow:of the script") == num_ranks
+    others = [line for line in lines if "of the script" not in line and "my loss" not in line]
+    assert len([line for line in lines if "my loss" in line]) == 3 * num_ranks
+    assert len(others) <= 10 and len(others) == len(set(others)), others
 
 
 def test_undone(monkeypatch):
