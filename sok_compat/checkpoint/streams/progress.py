@@ -38,12 +38,6 @@ class Moved:
 
 
 saved, restored = Moved(), Moved()
-_noted = [0]  # bytes that Python has moved
-
-
-def note_bytes(num_bytes: int) -> None:
-    """Counts bytes that Python has moved; those of the op library are counted there."""
-    _noted[0] += num_bytes
 
 
 def bytes_in(tables: Iterable[Table]) -> tf.Tensor:
@@ -132,4 +126,4 @@ def _line(moved: int, total_bytes: int, taken: float) -> str:
 
 
 def _moved_bytes():
-    return c_library.sok_checkpoint_bytes() + _noted[0]
+    return c_library.sok_checkpoint_bytes()
