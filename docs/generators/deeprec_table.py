@@ -118,7 +118,8 @@ SECTIONS = {
               "empties its variable, and changes nothing there. A key gets its row in a step that "
               "computes its gradient. A regularizer or constraint raises."),
         Entry("tf.EmbeddingVariable", "differs",
-              "`total_count()` and `export()` give keys of this rank; `sparse_read`, "
+              "`total_count()` and `export()` give keys of this rank, none of which was only "
+              "looked up; `sparse_read`, "
               "`get_frequency`, `get_version` and lookups need all ranks. Parts have no "
               "`export()`. Versions and frequencies need a filter, eviction, `TF_RECORD_FREQ=1` "
               "or `TF_RECORD_VERSION=1`. Use as a dense tensor raises. `target_gpu` is ignored."),
@@ -126,12 +127,14 @@ SECTIONS = {
               "Numbers out of range and options of another kind raise `ValueError`."),
         Entry("tf.StorageOption tf.StorageType tf.CacheStrategy", "differs",
               "DRAM and HBM, which is DRAM without a GPU; in the place of other tiers, alone or "
-              "behind a cache, DRAM stores all rows. Each is said once, in a warning."),
+              "behind a cache, DRAM stores all rows. Each is said once, in a warning. "
+              "`lookup_tier` of `kv_variable_ops` is not there yet."),
         Entry("tf.hash_table", "refused", _LATER, AttributeError),
         Entry("tensorflow.core.framework.embedding.config_pb2", "differs",
               "`tf.StorageType` and `tf.CacheStrategy` with their members, but no messages"),
         Entry("tf.CounterFilter tf.CBFFilter", "differs",
-              "Keys are counted in steps that compute gradients, over all ranks. A key gets its "
+              "Keys are counted in steps that compute gradients, over all ranks: reads alone admit "
+              "none. A key gets its "
               "row in the step in which it has come `filter_freq` times, which trains it, and is "
               "read from the next one on. The counts of a `CBFFilter` are exact while these take "
               "less memory than it, and are saved; then which are too high depends on the number "

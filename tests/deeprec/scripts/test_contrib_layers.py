@@ -111,6 +111,27 @@ def test_batch_norm(rank, fused, is_training, is_fed):
             np.testing.assert_allclose(results[1], scaled, rtol=2e-5)
 
 
+def test_layers_together():
+    """A normalized layer on three dimensions, dropout of whole rows, and penalties."""
+
+    def build():
+        normal = layers.fully_connected(
+            INPUTS, 4, None, layers.batch_norm, dict(is_training=True, scale=True),
+            weights_regularizer=layers.l2_regularizer(0.1), scope="normal",
+        )  # fmt: skip
+        dropped = layers.dropout(tf.ones([40, 3]), noise_shape=[40, 1], seed=2)
+        return normal, dropped, tf.losses.get_regularization_loss()
+
+    (normal, dropped, penalty), made = run(build)
+    hidden = INPUTS @ made["normal/weights"]
+    mean, variance = hidden.mean((0, 1)), hidden.var((0, 1))
+    scaled = (hidden - mean) / np.sqrt(variance + 0.001) * made["normal/BatchNorm/gamma"]
+    np.testing.assert_allclose(normal, scaled + made["normal/BatchNorm/beta"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(penalty, 0.05 * np.sum(made["normal/weights"] ** 2), rtol=1e-5)
+    assert np.unique(dropped[:, 0]).tolist() == [0, 2]
+    np.testing.assert_array_equal(dropped, dropped[:, :1] * [1, 1, 1])
+
+
 def test_layer_norm_dropout_flatten_and_stack():
     def build():
         with framework.arg_scope([layers.fully_connected, layers.dropout], scope="x"):
