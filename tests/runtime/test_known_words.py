@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Misspelt keyword arguments of public callables that take **kwargs."""
 
+import functools
 import inspect
 
 import pytest
 
 import sok_compat as sok
+from sok_compat import deeprec
 from sok_compat import distributed_embeddings as de
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from sok_compat.sparse_operation_kit.embeddings.tf_distributed_embedding import (
@@ -30,6 +32,7 @@ MISSPELT = [
     (de.DistributedEmbedding, "column_slice_treshold", "column_slice_threshold"),
     (de.Embedding, "output_dims", "output_dim"),
     (de.IntegerLookup, "max_token", "max_tokens"),
+    (functools.partial(deeprec.staged, 0), "num_thread", "num_threads"),
 ]
 
 

@@ -12,7 +12,16 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from sok_compat.runtime.known_words import raise_for_unknown_words
+
 _FEEDS = "sok_compat_staged_feeds"  # a collection: (placeholders, iterator of their values)
+# What `staged` takes, in DeepRec's tensorflow/python/ops/prefetch.py and in its documents.
+_WORDS = (
+    *("feed_list", "feed_generator", "items", "feed_dict", "capacity", "num_threads"),
+    *("num_clients", "timeout_millis", "closed_exception_types", "ignored_exception_types"),
+    *("use_stage_subgraph_thread_pool", "stage_subgraph_thread_pool_id"),
+    *("stage_subgraph_stream_id", "name"),
+)
 
 
 def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
@@ -26,12 +35,14 @@ def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
       feed_list: the placeholders that they depend on; DeepRec's documents also call it `items`.
       feed_generator: yields the values of the placeholders, a list for each step; or a function
         that returns such a generator.
-      **kwargs: others are ignored.
+      **kwargs: DeepRec's others are ignored.
 
     Raises:
+      TypeError: DeepRec's has no such argument.
       ValueError: only one of feed_list and feed_generator is given.
     """
     del args
+    raise_for_unknown_words("tf.staged", kwargs, _WORDS)
     placeholders = kwargs.get("feed_list", kwargs.get("items"))
     generator = kwargs.get("feed_generator")
     if (placeholders is None) != (generator is None):
@@ -45,7 +56,7 @@ def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
     return features
 
 
-def make_prefetch_hook(*args: Any, **kwargs: Any) -> tf.train.SessionRunHook:
+def make_prefetch_hook() -> tf.train.SessionRunHook:
     """A `tf.train.SessionRunHook` that feeds the placeholders of `staged`. API of DeepRec.
 
     A step raises tf.errors.OutOfRangeError when a generator has no more values.
