@@ -13,16 +13,14 @@ import tensorflow as tf
 from sok_compat.ranks.horovod.communicator import is_broadcast
 from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.strategies import OfAnyStrategy
 from sok_compat.runtime.tf_versions import (
-    BaseResourceVariable,
     eager_context,
     eager_mode,
     var_is_initialized_op,
 )
 from sok_compat.tables import resource_handles
 from sok_compat.tables.declared_capacity import warn_of_declared_capacity
-from sok_compat.tables.gpu_plane import GpuPlane
+from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_updates import are_kept_rows, raise_for_kept_rows
 from sok_compat.tables.rows.row_writes import all_rows
 from sok_compat.tables.rows.shown_rows import ShownRows
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
-class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
+class SlotVariable(ShownRows, PlaneVariable):
     """`[capacity, width]` floats beside a table's rows, with memory for the rows in use only.
 
     Without a capacity the shape is `[None, width]`: as many rows as the table's variable shows.
@@ -104,10 +102,6 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
         else:
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
         table_variable.note_slot(self)
-
-    def __repr__(self) -> str:
-        """Leaves the rows out, of which there may be many."""
-        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def _read_variable_op(self, *args: Any, **kwargs: Any) -> tf.Tensor:
         if self._in_graph_mode:

@@ -15,17 +15,15 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.devices import table_device
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.strategies import (
-    OfAnyStrategy,
     accept_strategies,
     raise_under_several_replicas,
 )
-from sok_compat.runtime.tf_versions import BaseResourceVariable, var_is_initialized_op
+from sok_compat.runtime.tf_versions import var_is_initialized_op
 from sok_compat.tables import resource_handles
 from sok_compat.tables.first_value import FirstValue, parse_initializer
-from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.key_history import HasHistory, check_history
-from sok_compat.tables.no_copies import NoCopies
 from sok_compat.tables.placement import Placement
+from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.row_reads import RowReads
 from sok_compat.tables.rows.row_updates import RowUpdates
@@ -50,17 +48,7 @@ DEFAULT_SEED = 1  # of first values; constant, so the same on all ranks
 _eager_tables: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
 
 
-class Table(
-    HasHistory,
-    ShownRows,
-    RowReads,
-    RowUpdates,
-    GpuPlane,
-    NoCopies,
-    UndefinedMethods,
-    OfAnyStrategy,
-    BaseResourceVariable,
-):
+class Table(HasHistory, ShownRows, RowReads, RowUpdates, UndefinedMethods, PlaneVariable):
     """Keys -> rows of `dim` float32.
 
     `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
@@ -335,10 +323,6 @@ class Table(
             read = self._imported_read.name
             proto.snapshot_name = read.removeprefix(f"{export_scope}/") if export_scope else read
         return proto
-
-    def __repr__(self) -> str:
-        """Leaves the rows out, of which there may be many."""
-        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
 
 def connected_ranks(user: str = "sok_compat.tables.connected_ranks()") -> Ranks:

@@ -8,6 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sok_compat.runtime.tf_versions import BaseResourceVariable as VariableMixin
 else:
-    VariableMixin = object  # a table lists BaseResourceVariable itself as its last base
+    VariableMixin = object  # a PlaneVariable is the last base of a table
 
 __all__ = ["VariableMixin"]

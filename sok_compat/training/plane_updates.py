@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sok_compat.runtime.graphs import ancestors, ops_before
-from sok_compat.tables.gpu_plane import PLANE_READS
+from sok_compat.tables.plane_variable import PLANE_READS
 
 if TYPE_CHECKING:
     import tensorflow as tf

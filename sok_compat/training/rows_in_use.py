@@ -26,7 +26,7 @@ import tensorflow as tf
 from sok_compat.runtime.graphs import ops_before
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, members
-from sok_compat.tables.gpu_plane import PLANE_READS
+from sok_compat.tables.plane_variable import PLANE_READS
 from sok_compat.training.plane_updates import (
     PLANE_UPDATES,
     PlaneUpdate,

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import tensorflow as tf
 
-from sok_compat.tables.gpu_plane import PLANE_READS
+from sok_compat.tables.plane_variable import PLANE_READS
 from tests.support.assertions import assert_close, assert_rows_equal
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.cases.optimizer_cases import OptimizerCase

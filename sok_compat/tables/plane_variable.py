@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and updates of whole planes on a GPU, where only rows in use have memory."""
+"""`PlaneVariable`: a table's rows, or a slot of them, as TensorFlow sees it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ import tensorflow as tf
 
 from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import members
-from sok_compat.tables.variable_mixin import VariableMixin
+from sok_compat.runtime.strategies import OfAnyStrategy
+from sok_compat.runtime.tf_versions import BaseResourceVariable, members
 
 PLANE_READS = ("ReadVariableOp", "SokReadRows")  # ops that read a whole plane
 
 
-class GpuPlane(VariableMixin):
-    """Base class, before BaseResourceVariable, of tables and slots on a GPU.
+class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
+    """The variable of a plane, of a table or of a slot, which belongs to any strategy.
 
-    Updates of the whole plane apply to the rows in use. In a graph, an open scope
-    (training/update_scope.py) does this instead. A slot has its `table`; `table_handle` is the
-    table's. Planes on the CPU behave as ordinary variables.
+    On a GPU, where only rows in use have memory, updates of the whole plane apply to these. In a
+    graph, an open scope (training/update_scope.py) does this instead. A slot has its `table`;
+    `table_handle` is the table's. Planes on the CPU behave as ordinary variables.
     """
+
+    def __repr__(self) -> str:
+        """Leaves the rows out, of which there may be many."""
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def assign_sub(
         self,
