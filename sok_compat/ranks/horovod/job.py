@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +14,16 @@ from sok_compat.ranks.horovod.helpers import adapt_helpers, leave_tables_out
 from sok_compat.ranks.job import Job
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import keras
+
+
+def _function_of_module(name: str) -> Any:
+    """A method of Job that is the function of horovod.tensorflow of that name."""
+
+    def function(self, *args, **options):
+        return getattr(self.module, name)(*args, **options)
+
+    function.__name__, function.__doc__ = name, getattr(Job, name).__doc__
+    return function
 
 
 class HorovodJob(Job):
@@ -28,47 +38,12 @@ class HorovodJob(Job):
         self.Average, self.Sum = module.Average, module.Sum
         self.Min, self.Max = module.Min, module.Max
 
-    def rank(self) -> int:
-        """See the base class."""
-        return self.module.rank()
-
-    def size(self) -> int:
-        """See the base class."""
-        return self.module.size()
-
-    def local_rank(self) -> int:
-        """See the base class."""
-        return self.module.local_rank()
-
-    def allreduce(
-        self, tensor: Any, average: bool | None = None, op: Any = None, **options: Any
-    ) -> Any:
-        """See the base class."""
-        return self.module.allreduce(tensor, average, op=op, **options)
-
-    def allgather(self, tensor: Any, **options: Any) -> tf.Tensor:
-        """See the base class."""
-        return self.module.allgather(tensor, **options)
-
-    def alltoall(self, tensor: Any, splits: Any = None, **options: Any) -> Any:
-        """See the base class."""
-        return self.module.alltoall(tensor, splits=splits, **options)
-
-    def broadcast(self, tensor: Any, root_rank: int, **options: Any) -> tf.Tensor:
-        """See the base class."""
-        return self.module.broadcast(tensor, root_rank, **options)
-
-    def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
-        """See the base class."""
-        return self.module.broadcast_variables(variables, root_rank=root_rank)
-
-    def broadcast_global_variables(self, root_rank: int) -> Any:
-        """See the base class."""
-        return self.module.broadcast_global_variables(root_rank)
-
-    def DistributedOptimizer(self, optimizer: Any, **options: Any) -> Any:  # noqa: N802
-        """See the base class."""
-        return self.module.DistributedOptimizer(optimizer, **options)
+    rank, size, local_rank = map(_function_of_module, ("rank", "size", "local_rank"))
+    allreduce, allgather = map(_function_of_module, ("allreduce", "allgather"))
+    alltoall, broadcast = map(_function_of_module, ("alltoall", "broadcast"))
+    broadcast_variables = _function_of_module("broadcast_variables")
+    broadcast_global_variables = _function_of_module("broadcast_global_variables")
+    DistributedOptimizer = _function_of_module("DistributedOptimizer")
 
     def distributed_keras_optimizer(self, optimizer: Any, **options: Any) -> Any:
         """See the base class."""
