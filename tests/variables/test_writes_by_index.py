@@ -276,7 +276,9 @@ def test_other_indices_in_functions(indices):
         tables[0].scatter_add(tf.IndexedSlices(tf.repeat(values, tf.size(found), 0), found))
 
     errors = tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError
-    with pytest.raises(errors, match="is of no lookup|is the gradient of another table"):
+    with pytest.raises(
+        errors, match="does not belong to a lookup|is the gradient of another table"
+    ):
         write()
 
 

@@ -126,12 +126,12 @@ void OutputRows(tf::OpKernelContext* ctx, const std::string& table, const Meanin
   for (int64_t i = 0; i < count; ++i) {
     const Meaning meaning = meanings[static_cast<size_t>(i)];
     if (meaning == Meaning::kNoRowOfAny) {
-      Throw(ErrorCode::kInvalidArgument, table, "the index ", given[i],
-            " of a gradient is of no lookup, but rows belong to keys: take the gradient of a "
-            "lookup of the keys");
+      Throw(ErrorCode::kInvalidArgument, table, "index ", given[i],
+            " of a gradient does not belong to a lookup of this table, whose rows are found by "
+            "key: look the keys up, and take the gradient of that lookup");
     }
     if (meaning == Meaning::kReplaced) {
-      Throw(ErrorCode::kFailedPrecondition, table, "a gradient has row ids of other contents",
+      Throw(ErrorCode::kFailedPrecondition, table, "a gradient does not match what the table holds",
             kLookUpAgain);
     }
     if (meaning == Meaning::kEvicted) continue;

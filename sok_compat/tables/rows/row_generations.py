@@ -52,7 +52,7 @@ def rows_of_gradient(variable: Any, gradient: Any) -> Any:
     Raises:
       tf.errors.FailedPreconditionError: the table has been restored, loaded or initialized after
         the lookup; in a function, when run.
-      tf.errors.InvalidArgumentError: an index is of no lookup; likewise.
+      tf.errors.InvalidArgumentError: an index does not belong to a lookup; likewise.
     """
     if not have_generations() or not getattr(variable, "use_hash_index", False):
         return gradient
