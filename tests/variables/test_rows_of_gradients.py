@@ -264,3 +264,48 @@ def test_random_steps_as_in_numpy(tmp_path, name, max_keys, in_function):
         np.testing.assert_allclose([now[key] for key in rows], list(rows.values()), rtol=1e-5)
     assert outcomes["applied"] > 20
     assert (outcomes["evicted"] > 0) == (max_keys is not None)
+
+
+def keys_of_data():
+    data = tf1.data.make_one_shot_iterator(tf1.data.Dataset.from_tensors(np.array([1])))
+    return data.get_next()
+
+
+OF_KEYS = {
+    "constant": lambda keys, found: tf.constant([1], tf.int64),
+    "of a dataset": lambda keys, found: keys_of_data(),
+    "looked up": lambda keys, found: keys,
+    "chosen": lambda keys, found: tf.boolean_mask(keys, keys > 0),
+    "with others": lambda keys, found: tf.concat([found, keys], axis=0),
+}
+IN_GRAPHS = {
+    name: make for name, make in OPTIMIZERS.items() if not name.startswith(("keras", "wrapped k"))
+}
+
+
+@pytest.mark.parametrize("name", OF_KEYS)
+@pytest.mark.parametrize("make", IN_GRAPHS.values(), ids=IN_GRAPHS)
+def test_keys_as_indices_in_a_graph(make, name):
+    """Rows 0 and 1 are of keys 1 and 20; the gradient of a lookup, also fed, moves key 1's."""
+    with tf.Graph().as_default():
+        sok.init()
+        table, keys = new_table(), tf1.placeholder(tf.int64, [None])
+        bags = tf.RaggedTensor.from_row_splits(keys, [0, 1])
+        loss = tf.reduce_sum(sok.lookup_sparse(table, bags, combiners="sum"))
+        (of_lookup,) = tf1.gradients(loss, [table])
+        ids = OF_KEYS[name](keys, of_lookup.indices)
+        slices = like(of_lookup, tf.ones([2 if name == "with others" else 1, 2]), ids)
+        with pytest.raises(NotImplementedError, match="rows belong to keys"):
+            make().apply_gradients([(slices, table)])
+        fed = like(of_lookup, tf.ones([1, 2]), tf1.placeholder(tf.int64, [None]))
+        if make is ByHand:
+            return
+        train = [make().apply_gradients([(each, table)]) for each in (of_lookup, fed)]
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            found = [session.run(of_lookup.indices, {keys: [key]}) for key in (1, 20)]
+            session.run(train[0], {keys: [1]})
+            session.run(train[1], {fed.indices: found[0]})
+            exported_keys, rows = session.run(table.export())
+    rows = dict(zip(exported_keys.tolist(), rows[:, 0].tolist()))
+    assert rows[1] < 0 == rows[20]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -39,10 +40,10 @@ def _of_train(update: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(update)
     def update_op(self, optimizer, g):
         table = self.target()
-        is_by_id = hasattr(table, "use_hash_index") and have_generations()
-        if not is_by_id or table.shows_rows():
+        if not hasattr(table, "use_hash_index") or table.shows_rows():
             return update(self, optimizer, g)
-        with showing_all_rows(table):
-            return update(self, optimizer, rows_of_gradient(table, g))
+        g = rows_of_gradient(table, g)
+        with showing_all_rows(table) if have_generations() else contextlib.nullcontext():
+            return update(self, optimizer, g)
 
     return update_op

@@ -16,7 +16,7 @@ import tensorflow as tf
 from sok_compat.runtime import integrations
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import members
-from sok_compat.tables.rows.row_ids import are_of_gradient
+from sok_compat.tables.rows.row_ids import are_of_gradient, raise_for_keys
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
@@ -54,7 +54,11 @@ def rows_of_gradient(variable: Any, gradient: Any) -> Any:
         the lookup; in a function, when run.
       tf.errors.InvalidArgumentError: an index does not belong to a lookup; likewise.
     """
-    if not have_generations() or not getattr(variable, "use_hash_index", False):
+    if not getattr(variable, "use_hash_index", False):
+        return gradient
+    if not have_generations():
+        if isinstance(gradient, tf.IndexedSlices):
+            raise_for_keys(variable, gradient.indices)
         return gradient
     if not isinstance(gradient, tf.IndexedSlices):
         return dense_gradient(variable.table_handle, gradient)

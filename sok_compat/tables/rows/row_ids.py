@@ -44,6 +44,45 @@ def are_of_gradient(table: Table, indices: Any) -> bool:
     )
 
 
+@tf.autograph.experimental.do_not_convert
+def raise_for_keys(table: Table, indices: Any) -> None:
+    """Refuses indices of a gradient in a graph that are keys, or numbers that a script has made.
+
+    Indices of unknown origin, as of a variable, a placeholder or Horovod, are taken.
+
+    Raises:
+      NotImplementedError: an index is a constant, an element of a dataset, or what a lookup in the
+        table takes for a key.
+    """
+    ops = [] if not tf.is_symbolic_tensor(indices) else _sources(indices)
+    unknown = [op for op in ops if not _finds_rows(table, op)]
+    if ops and not any(_makes_numbers(op) or op in _makers_of_keys(table) for op in unknown):
+        return
+    raise NotImplementedError(
+        f"the gradient of the table {table.table_name} has indices that are not a lookup's, but "
+        "rows belong to keys: apply the gradient of a lookup of these keys, or use "
+        f"{table.words.set_rows} to set rows"
+    )
+
+
+def _makes_numbers(op: tf.Operation) -> bool:
+    """Whether an op's outputs are a script's numbers; constants without elements are not."""
+    is_empty = op.type == "Const" and op.outputs[0].shape.num_elements() == 0
+    return op.type in ("Const", "Range", "IteratorGetNext") and not is_empty
+
+
+def _makers_of_keys(table: Table) -> set[tf.Operation]:
+    """Returns the ops from which lookups of a table in its graph have their keys."""
+    lookups = [op for op in table.table_handle.graph.get_operations() if op.type == "SokFindRows"]
+    keys = [
+        each.op
+        for op in lookups
+        for handle, each in zip(op.inputs, op.inputs[op.get_attr("N") :])
+        if outside(handle)[-1] is table.table_handle
+    ]
+    return set(ancestors(keys))
+
+
 def _sources(indices: tf.Tensor) -> list[tf.Operation]:
     """Returns the ops of a graph whose outputs have the numbers in `indices`."""
     return [op for op in ancestors([indices.op], _taken_from) if not _taken_from(op)]

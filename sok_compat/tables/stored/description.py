@@ -24,8 +24,10 @@ def describe_in_graph(table: Table) -> None:
 
 
 def set_value_if_not_saved(variable: tf.Variable, value: float) -> None:
-    """Gives a companion of tables this value if a restored checkpoint lacks it; in graphs."""
-    _describe(variable.handle, {"value_if_not_saved": value})
+    """Gives a companion of tables, a resource variable, this value if a restored checkpoint lacks
+    it; in graphs."""
+    if hasattr(variable, "handle"):
+        _describe(variable.handle, {"value_if_not_saved": value})
 
 
 def _describe(handle, known):
