@@ -87,8 +87,11 @@ def status_of(
     def tell(number, frame):
         signals.append(number)
         if in_own_session or number == signal.SIGTERM:  # a terminal sends SIGINT to the command
-            process.send_signal(number)
+            # Horovod's launcher ends its ranks on SIGTERM and SIGINT alone.
+            process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
 
+    if in_own_session and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # not under nohup
+        signal.signal(signal.SIGHUP, tell)
     signal.signal(signal.SIGTERM, tell)
     signal.signal(signal.SIGINT, tell)
     status = process.wait()
