@@ -7,8 +7,8 @@ import inspect
 import pytest
 
 import sok_compat as sok
-from sok_compat import deeprec
 from sok_compat import distributed_embeddings as de
+from sok_compat.deeprec.lookups.pipelining import staged
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from sok_compat.sparse_operation_kit.embeddings.tf_distributed_embedding import (
     TFDistributedEmbedding,
@@ -32,7 +32,7 @@ MISSPELT = [
     (de.DistributedEmbedding, "column_slice_treshold", "column_slice_threshold"),
     (de.Embedding, "output_dims", "output_dim"),
     (de.IntegerLookup, "max_token", "max_tokens"),
-    (functools.partial(deeprec.staged, 0), "num_thread", "num_threads"),
+    (functools.partial(staged, 0), "num_thread", "num_threads"),
 ]
 
 
