@@ -57,8 +57,7 @@ class DenseRowWiseAdagrad:
         return tf.group(*[self._apply(*pair) for pair in grads_and_vars])
 
     def _apply(self, gradient, variable):
-        num_rows = variable.shape[0]
-        merged = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, num_rows)
+        num_rows, merged = variable.shape[0], tf.convert_to_tensor(gradient)
         sums = tf.compat.v1.Variable(tf.fill([num_rows, 1], self._fill), trainable=False)
         with tf.control_dependencies([merged]):
             mean = tf.reduce_mean(tf.square(merged), axis=1, keepdims=True)
