@@ -62,7 +62,8 @@ def status_of(
     environment: dict[str, str] | None = None,
     in_own_session: bool = False,
 ) -> tuple[int, list[int]]:
-    """Runs a command, and forwards SIGTERM to it. It inherits files as a shell's command does.
+    """Runs a command, and forwards SIGTERM to it, to one in a session of its own also SIGINT and
+    SIGHUP. It inherits files as a shell's command does.
 
     Args:
       command: the command line.
