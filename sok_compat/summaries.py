@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import weakref
 from collections.abc import Iterable
@@ -40,9 +41,13 @@ def stats() -> dict[str, Any]:
     """
     tables: dict[str, dict[str, int]] = {}
 
-    def take(name, figures):
-        same = sum(known.partition(" (")[0] == name.decode() for known in tables)
-        name = f"{name.decode()} ({same + 1})" if same else name.decode()
+    numbers: collections.Counter[str] = collections.Counter()
+
+    def take(encoded, figures):
+        name = encoded.decode()
+        numbers[name] += 1
+        if numbers[name] > 1:
+            name = f"{name} ({numbers[name]})"
         tables[name] = dict(zip(_STATISTICS, figures[: len(_STATISTICS)]))
 
     c_library.sok_table_statistics(TAKE_FIGURES(take))
@@ -62,9 +67,9 @@ def summarize_tables(
 ) -> tf.Tensor | None:
     """Writes figures of tables for TensorBoard, of the keys that this rank owns.
 
-    For each table: keys; megabytes of its rows and slots; new keys and evicted keys a step; keys
-    that a filter counts but that have no row, and the share of keys that have one. With several
-    ranks also the megabytes that this rank has sent for lookups, a step.
+    For each table: keys; megabytes of its rows, slots and index; new keys and evicted keys a step;
+    keys that a filter counts but that have no row, and the share of keys that have one. With
+    several ranks also the megabytes that this rank has sent for lookups, a step.
 
     In a graph call it once, after the optimizer has made its slots. The summaries are in
     GraphKeys.SUMMARIES: `merge_all`, MonitoredTrainingSession and Estimators write them. In eager
