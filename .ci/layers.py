@@ -85,7 +85,7 @@ WITHIN = {
         ("allgather_strings", "same_on_all_ranks"),
     ),
     "sok_compat/training": (
-        ("clipping", "plane_updates", "slot_creation", "update_lock"),
+        ("clipping", "plane_updates", "slot_creation", "table_updates", "update_lock"),
         ("keras_3_tables", "stock_rules", "stock_slots"),
         ("fused_adam", "keras_optimizers", "rows_in_use", "stock_updates"),
         ("row_wise_adagrad", "update_scope"),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.runtime.op_library import ops
 from sok_compat.tables.slots import slot_for
 from sok_compat.training.stock_rules import AppliedRule
 
@@ -26,13 +25,6 @@ SLOT_NAME = "Adam"
 def state_of(variable: Table, optimizer: Any) -> SlotVariable:
     """Returns the table's slot that holds m and v side by side: [capacity, 2 * dim], zeros."""
     return slot_for(variable, optimizer, SLOT_NAME, width=2 * variable.dim)
-
-
-def slices_of_rows_in_use(variable: Table, gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (gradients [n, dim], row ids [n]) of a dense gradient [capacity, dim] of value()."""
-    with tf.control_dependencies([gradient]):  # then this step's keys have rows
-        row_ids = ops.sok_rows_in_use(variable.table_handle)
-    return tf.gather(gradient, row_ids), row_ids
 
 
 def adam_step_size(

@@ -6,11 +6,11 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.slots import slot_for
 from sok_compat.tables.table import Table
-from sok_compat.training.fused_adam import slices_of_rows_in_use
 from sok_compat.training.stock_rules import AppliedRule
+from sok_compat.training.table_updates import UpdatesTables
 
 
-class RowWiseAdagrad(tf.compat.v1.train.AdagradOptimizer):
+class RowWiseAdagrad(UpdatesTables, tf.compat.v1.train.AdagradOptimizer):
     """Adagrad whose accumulator is one number for each row of a table.
 
     accumulator += the mean of the squared gradient over the row; row -= learning_rate * gradient /
@@ -44,16 +44,6 @@ class RowWiseAdagrad(tf.compat.v1.train.AdagradOptimizer):
             fill = self._initial_accumulator_value
             slots[key] = slot_for(variable, self, self._name, width=1, fill=fill)
         return slots[key]
-
-    def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
-        if not isinstance(handle, Table):
-            return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
-        return self._apply_to_table(handle, grad, indices)
-
-    def _resource_apply_dense(self, grad, var):
-        if not isinstance(var, Table):
-            return super()._resource_apply_dense(grad, var)
-        return self._apply_to_table(var, *slices_of_rows_in_use(var, grad))
 
     def _apply_to_table(self, variable, gradient, row_ids):
         numbers = {"learning_rate": self._learning_rate_tensor, "epsilon": 0.0}

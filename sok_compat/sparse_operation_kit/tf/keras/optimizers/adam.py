@@ -4,6 +4,7 @@
 from sok_compat.runtime.tf_versions import keras_optimizers, members, track_variable
 from sok_compat.tables.table import Table
 from sok_compat.training import fused_adam
+from sok_compat.training.table_updates import slices_of_rows_in_use
 
 
 class Adam(keras_optimizers.legacy.Adam):
@@ -35,7 +36,7 @@ class Adam(keras_optimizers.legacy.Adam):
     def _resource_apply_dense(self, grad, var, apply_state=None):
         if not isinstance(var, Table):
             return super()._resource_apply_dense(grad, var, apply_state)
-        slices = fused_adam.slices_of_rows_in_use(var, grad)
+        slices = slices_of_rows_in_use(var, grad)
         return self._apply_to_table(var, *slices, apply_state)
 
     def _apply_to_table(self, variable, gradient, row_ids, apply_state=None):

@@ -6,9 +6,12 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.table import Table
 from sok_compat.training import fused_adam
+from sok_compat.training.table_updates import UpdatesTables
 
 
-class LazyAdamOptimizer(fused_adam.StepSizeOfTables, tf.compat.v1.train.AdamOptimizer):
+class LazyAdamOptimizer(
+    UpdatesTables, fused_adam.StepSizeOfTables, tf.compat.v1.train.AdamOptimizer
+):
     """TF1's Adam with lazy sparse updates: rows without a gradient neither decay nor move.
 
     API of SparseOperationKit 1.x, where it is a subclass of tf.contrib.opt.LazyAdamOptimizer. On
@@ -36,16 +39,6 @@ class LazyAdamOptimizer(fused_adam.StepSizeOfTables, tf.compat.v1.train.AdamOpti
         if key not in slots:
             slots[key] = fused_adam.state_of(variable, self)
         return slots[key]
-
-    def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
-        if not isinstance(handle, Table):
-            return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
-        return self._apply_to_table(handle, grad, indices)
-
-    def _resource_apply_dense(self, grad, var):
-        if not isinstance(var, Table):
-            return super()._resource_apply_dense(grad, var)
-        return self._apply_to_table(var, *fused_adam.slices_of_rows_in_use(var, grad))
 
     def _apply_to_table(self, variable, gradient, row_ids):
         return fused_adam.apply_adam(
