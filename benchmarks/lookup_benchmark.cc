@@ -72,21 +72,27 @@ TableOptions Options(bool use_hash_index, int64_t dim) {
   return options;
 }
 
+/// Of a measurement with rows of these numbers.
+std::string NameWith(const char* what, const Named<Element>& element) {
+  return element.value == Element::kFloat32 ? what : std::string(what) + " " + element.name;
+}
+
 void MeasureBags(Call& call, int64_t dim) {
   const std::vector<float> plane(static_cast<size_t>(kRows * dim), 1.0f);
   std::vector<float> out(static_cast<size_t>(kKeys * dim));
-  const auto name = [&](const char* what, Combiner combiner) {
+  const auto name = [&](const std::string& what, Combiner combiner) {
     const char* names[] = {"none", "sum", "mean"};
-    return std::string(what) + ", " + names[static_cast<int>(combiner)] + ", dim " +
-           std::to_string(dim);
+    return what + ", " + names[static_cast<int>(combiner)] + ", dim " + std::to_string(dim);
   };
   for (const Combiner combiner : {Combiner::kNone, Combiner::kSum, Combiner::kMean}) {
     const Batch batch(combiner);
-    Measure(name("pool", combiner), [&](int) {
-      CpuEngine().PoolRows(call, batch.bags,
-                           {FloatRows(plane.data(), dim), batch.row_ids.data(), nullptr},
-                           out.data());
-    });
+    for (const auto& element : kElements) {
+      RowsView rows = FloatRows(plane.data(), dim);
+      rows.element = element.value;
+      Measure(name(NameWith("pool", element), combiner), [&](int) {
+        CpuEngine().PoolRows(call, batch.bags, {rows, batch.row_ids.data(), nullptr}, out.data());
+      });
+    }
     Measure(name("merge", combiner), [&](int) {
       CpuEngine().MergeGradients(call, batch.bags, dim, plane.data(), out.data());
     });
@@ -100,15 +106,23 @@ void MeasureRules(Call& call, int64_t dim) {
   const std::vector<float> gradients(static_cast<size_t>(kDistinct * dim), 1e-3f);
   std::vector<float> rows(static_cast<size_t>(kRows * dim), 1.0f);
   std::vector<float> states(static_cast<size_t>(2 * kRows * dim), 1.0f);
+  std::vector<Bfloat16> salts(static_cast<size_t>(kRows));
   RulePlanes planes;
   planes.rows = FloatRows(rows.data(), dim);
-  planes.states[0] = FloatRows(states.data(), dim);
-  const auto measure = [&](const char* name, const Rule& rule) {
-    Measure(std::string(name) + ", dim " + std::to_string(dim), [&](int) {
+  planes.rounding.salts = salts.data();
+  const auto measure = [&](const std::string& name, const Rule& rule) {
+    Measure(name + ", dim " + std::to_string(dim), [&](int) {
       table->ApplyToRows(call, rule, planes, kDistinct, batch.row_ids.data(), gradients.data());
     });
   };
-  measure("adagrad", AdagradRule{0.1f, 0.0f});
+  for (const auto& element : kElements) {
+    planes.rows.element = element.value;
+    planes.states[0] = FloatRows(states.data(), dim);
+    measure(NameWith("adagrad", element), AdagradRule{0.1f, 0.0f});
+    planes.states[0] = FloatRows(states.data(), 1);
+    measure(NameWith("row-wise adagrad", element), RowWiseAdagradRule{0.1f, 0.0f});
+  }
+  planes.rows.element = Element::kFloat32;
   planes.states[0] = FloatRows(states.data(), 2 * dim);
   planes.states[1] = planes.states[0].FromColumn(dim);
   const AdamRule adam{0.01f, 0.9f, 0.999f, 1e-7f};

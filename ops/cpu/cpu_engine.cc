@@ -21,7 +21,6 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kPointerNanoseconds = 1;
 constexpr int64_t kChecksPerNanosecond = 8;
 constexpr int64_t kCopyBytesPerNanosecond = 8;
 constexpr int64_t kFloatsPerNanosecond = 2;
@@ -33,21 +32,6 @@ void ForParts(Executor& executor, int64_t count, int64_t per_nanosecond, const B
   executor.ParallelFor(num_units, 1, [&](int64_t begin, int64_t end) {
     body(begin * per_nanosecond, std::min(end * per_nanosecond, count));
   });
-}
-
-/// The address of each distinct key's row.
-std::vector<const float*> RowPointers(Executor& executor, int64_t num_distinct,
-                                      const RowSource& source, const float* plane) {
-  const int64_t dim = source.plane.width;
-  std::vector<const float*> pointers(static_cast<size_t>(num_distinct));
-  executor.ParallelFor(num_distinct, kPointerNanoseconds, [&](int64_t begin, int64_t end) {
-    for (int64_t d = begin; d < end; ++d) {
-      const int64_t row_id = source.row_ids == nullptr ? d : source.row_ids[d];
-      pointers[static_cast<size_t>(d)] =
-          row_id < 0 ? source.absent_values + d * dim : plane + row_id * dim;
-    }
-  });
-  return pointers;
 }
 
 /// The largest value; negative ones count as larger than all others.
@@ -160,11 +144,7 @@ class EngineOfHost : public Engine {
   }
 
   void PoolRows(Call& call, const Bags& bags, const RowSource& source, float* out) override {
-    WithElement(source.plane, [&](const auto* plane) {
-      const std::vector<const float*> pointers =
-          RowPointers(call.executor(), bags.num_distinct, source, plane);
-      sok::PoolRows(call.executor(), bags, source.plane.width, pointers.data(), out);
-    });
+    sok::PoolRows(call.executor(), bags, source, out);
   }
   void MergeGradients(Call& call, const Bags& bags, int64_t dim, const float* gradients,
                       float* merged) override {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -115,7 +116,8 @@ class DeviceEngine : public Engine {
   void SumRows(Call& call, int64_t first_row, int64_t num_rows, const RowsView& plane,
                uint64_t* sums) override {
     Run(call, plane.From(first_row), [&](Queue& queue, auto&, const auto* rows) {
-      queue.ForEach(num_rows, SumOfRow{plane.width, rows, sums});
+      using Number = std::remove_pointer_t<decltype(rows)>;
+      queue.ForEach(num_rows, SumOfRow<Number>{plane.width, rows, sums});
     });
   }
   void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim, const FirstValue& first_value,

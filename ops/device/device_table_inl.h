@@ -37,6 +37,7 @@ DevicePlanes<Queue> DeviceTable<Queue>::OnQueue(const Planes& planes) {
   for (const auto& slot : planes.slots) {
     on_queue.slots.push_back({rows(slot.plane), slot.initial_value});
   }
+  if (planes.salts != nullptr) on_queue.salts = rows(planes.salts);
   return on_queue;
 }
 
@@ -111,13 +112,15 @@ void DeviceTable<Queue>::GatherRows(Call& call, int64_t num_keys, const int64_t*
   CheckKeys(num_keys, keys);
   auto* row_ids = scratch_.template Take<int64_t>(num_keys);
   const int64_t dim = options_.dim;
-  WithIndex([&](auto index) {
-    const auto* plane = rows.data().As<const float>();
-    WithPack(dim, {plane, out}, [&](auto pack) {
-      using Pack = decltype(pack);
-      queue_.ForEachLookThenMove(
-          num_keys, dim / Pack::width,
-          FindAndGather<Pack, decltype(index)>{index, dim, keys, plane, row_ids, out});
+  WithElement(rows.data(), [&](auto* plane) {
+    using Number = std::remove_pointer_t<decltype(plane)>;
+    WithIndex([&](auto index) {
+      WithPack(dim, {plane, out}, [&](auto pack) {
+        using Pack = decltype(pack);
+        queue_.ForEachLookThenMove(
+            num_keys, dim / Pack::width,
+            FindAndGather<Pack, Number, decltype(index)>{index, dim, keys, plane, row_ids, out});
+      });
     });
   });
   FillAbsentRows(queue_, num_keys, dim, options_.first_value, keys, row_ids, out);
@@ -213,25 +216,31 @@ template <typename Queue>
 void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows,
                                       const float* initial_rows, const QueuePlanes& planes) {
   const int64_t dim = options_.dim;
-  float* plane = planes.rows != nullptr ? planes.rows->data().template As<float>() : nullptr;
-  if (plane != nullptr && initial_rows != nullptr) {
-    ForEachPack(queue_, new_keys.count, dim, {plane, initial_rows}, [&](auto pack, auto grid) {
-      return CopyGivenRows<decltype(pack)>{grid,         dim,  new_rows, new_keys.first_positions,
-                                           initial_rows, plane};
-    });
-  } else if (plane != nullptr && options_.first_value.kind != FirstValue::Kind::kPreset) {
-    ForEachPack(queue_, new_keys.count, dim, {plane}, [&](auto pack, auto grid) {
-      return FillFirstValues<decltype(pack)>{grid,          dim,      options_.first_value,
-                                             new_keys.keys, new_rows, plane};
-    });
-  }
+  const auto write_rows = [&](auto* plane) {
+    using Number = std::remove_pointer_t<decltype(plane)>;
+    if (initial_rows != nullptr) {
+      ForEachPack(queue_, new_keys.count, dim, {plane, initial_rows}, [&](auto pack, auto grid) {
+        return CopyGivenRows<decltype(pack), Number>{
+            grid, dim, new_rows, new_keys.first_positions, initial_rows, plane};
+      });
+    } else if (options_.first_value.kind != FirstValue::Kind::kPreset) {
+      ForEachPack(queue_, new_keys.count, dim, {plane}, [&](auto pack, auto grid) {
+        return FillFirstValues<decltype(pack), Number>{
+            grid, dim, options_.first_value, new_keys.keys, new_rows, plane};
+      });
+    }
+  };
+  if (planes.rows != nullptr) WithElement(planes.rows->data(), write_rows);
   for (const auto& slot : planes.slots) {
     const RowsView view = slot.rows->data();
-    WithElement(view, [&](auto* values) {
-      ForEachPack(queue_, new_keys.count, view.width, {values}, [&](auto pack, auto grid) {
-        return FillRows<decltype(pack)>{grid, view.width, new_rows, slot.initial_value, values};
-      });
+    auto* values = view.template As<float>();
+    ForEachPack(queue_, new_keys.count, view.width, {values}, [&](auto pack, auto grid) {
+      return FillRows<decltype(pack)>{grid, view.width, new_rows, slot.initial_value, values};
     });
+  }
+  if (planes.salts != nullptr) {
+    auto* salts = planes.salts->data().template As<Bfloat16>();
+    queue_.ForEach(new_keys.count, WriteSalts{new_keys.keys, new_rows, salts});
   }
 }
 

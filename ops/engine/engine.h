@@ -54,7 +54,8 @@ class Engine {
                                int64_t* distinct_keys,  // capacity [num_keys], not `keys`
                                int32_t* inverse) = 0;   // [num_keys]
 
-  // Rows outside of planes are float32 [num_rows, plane.width].
+  // Rows outside of planes are float32 [num_rows, plane.width]; what is written to planes of two
+  // bytes is rounded to nearest.
 
   /// out[i] = plane[row_ids[i]]; out[i] is unchanged if row_ids[i] < 0.
   virtual void GatherRows(Call& call, int64_t num_rows, const int64_t* row_ids,
@@ -62,7 +63,8 @@ class Engine {
   /// plane[row_ids[i]] = rows[i]; row_ids are distinct, those below 0 are skipped.
   virtual void ScatterRows(Call& call, int64_t num_rows, const int64_t* row_ids, const float* rows,
                            const RowsView& plane) = 0;
-  /// plane[row_ids[i]] += values[i]; repeated row ids add up; none is below 0.
+  /// plane[row_ids[i]] += values[i]; repeated row ids add up; none is below 0. The plane is
+  /// float32.
   virtual void AddToRows(Call& call, int64_t num_rows, const int64_t* row_ids, const float* values,
                          const RowsView& plane) = 0;
   /// plane[row_ids[i]] = rows[i]; the last of repeated row ids wins; none is below 0.

@@ -90,10 +90,11 @@ uint64_t FirstValueStream(int64_t seed, const std::string& table_name) {
   return MixBits(MixBits(name_hash) + static_cast<uint64_t>(seed));
 }
 
-void WriteFirstValues(const FirstValue& first_value, int64_t num_keys, const int64_t* keys,
-                      const int64_t* row_ids, int64_t dim, float* rows) {
+namespace {
+
+void WriteFloats(const FirstValue& first_value, int64_t num_keys, const int64_t* keys,
+                 const int64_t* row_ids, int64_t dim, float* rows) {
   const auto row_of = [&](int64_t i) { return rows + (row_ids == nullptr ? i : row_ids[i]) * dim; };
-  if (first_value.kind == FirstValue::Kind::kPreset) return;
   if (first_value.kind == FirstValue::Kind::kConstant) {
     for (int64_t i = 0; i < num_keys; ++i) std::fill_n(row_of(i), dim, first_value.low_or_mean);
     return;
@@ -111,6 +112,21 @@ void WriteFirstValues(const FirstValue& first_value, int64_t num_keys, const int
     for (int64_t begin = 0; begin < dim; begin += kColumnsPerDraw) {
       pending.Add(key, begin / kColumnsPerDraw, std::min(kColumnsPerDraw, dim - begin),
                   row + begin);
+    }
+  }
+}
+
+}  // namespace
+
+void WriteFirstValues(const FirstValue& first_value, int64_t num_keys, const int64_t* keys,
+                      const int64_t* row_ids, int64_t dim, float* rows) {
+  if (first_value.kind == FirstValue::Kind::kPreset) return;
+  WriteFloats(first_value, num_keys, keys, row_ids, dim, rows);
+  if (first_value.element == Element::kFloat32) return;
+  for (int64_t i = 0; i < num_keys; ++i) {
+    float* row = rows + (row_ids == nullptr ? i : row_ids[i]) * dim;
+    for (int64_t column = 0; column < dim; ++column) {
+      row[column] = AsElement(first_value.element, row[column]);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ops/base/names.h"
+#include "ops/engine/rows_view.h"
 
 namespace sok {
 
@@ -25,6 +26,7 @@ struct FirstValue {
   uint64_t stream = 0;    // from FirstValueStream; differs between tables and seeds
   int64_t period = 0;     // if > 0, a key has the first value of the key floormod(key, period)
   float* rows = nullptr;  // of kRows: [period, dim of the table], in the engine's memory
+  Element element = Element::kFloat32;  // of the table's rows: first values are such numbers
 };
 
 constexpr Named<FirstValue::Kind> kFirstValueKinds[] = {

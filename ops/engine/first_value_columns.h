@@ -33,6 +33,12 @@ SOK_HOST_DEVICE inline RandomWords DrawColumns(const FirstValue& first_value, in
   return Philox(DrawCounter(KeyInPeriod(first_value, key), draw), first_value.stream);
 }
 
+/// value, as it is in a row of these elements.
+SOK_HOST_DEVICE inline float AsElement(Element element, float value) {
+  if (element == Element::kBfloat16) return Nearest<Bfloat16>(value);
+  return element == Element::kFloat16 ? Nearest<Float16>(value) : value;
+}
+
 /// The value of a column from its random word; not for kPreset and kRows.
 SOK_HOST_DEVICE inline float ColumnValue(const FirstValue& first_value, uint32_t word) {
   const float first = first_value.low_or_mean;

@@ -12,10 +12,6 @@ void CheckPlaneOptions(const PlaneOptions& options) {
     Throw(ErrorCode::kInvalidArgument, "a plane needs at least one row of one float, got ",
           options.capacity, " rows of ", options.width);
   }
-  if (options.element != Element::kFloat32) {
-    Throw(ErrorCode::kInvalidArgument, "the numbers of a plane must be float32, got ",
-          kElements[static_cast<int>(options.element)].name);
-  }
   constexpr size_t kMostFloats = kMostPlaneBytes / sizeof(float);
   const auto width = static_cast<size_t>(options.width);
   const bool is_declared = options.capacity != kMaxRows;

@@ -24,9 +24,8 @@ struct PlaneOptions {
   size_t row_bytes() const { return static_cast<size_t>(width * ElementBytes(element)); }
 };
 
-/// Throws kInvalidArgument for less than one row or number, for rows wider than all states of a
-/// rule and for elements other than float32, and kOutOfMemory for a declared capacity above
-/// kMostPlaneBytes.
+/// Throws kInvalidArgument for less than one row or number and for rows wider than all states of a
+/// rule, and kOutOfMemory for a declared capacity above kMostPlaneBytes.
 void CheckPlaneOptions(const PlaneOptions& options);
 
 }  // namespace sok

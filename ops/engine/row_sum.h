@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "ops/base/host_device.h"
 
@@ -20,32 +21,47 @@ SOK_HOST_DEVICE inline uint64_t MixedSum(uint64_t sum, uint64_t word) {
   return sum ^ (sum >> 32);
 }
 
-SOK_HOST_DEVICE inline uint64_t WordOfFloats(const float* two) {
-  uint32_t low = 0, high = 0;
-  std::memcpy(&low, two, sizeof(low));
-  std::memcpy(&high, two + 1, sizeof(high));
-  return low | (static_cast<uint64_t>(high) << 32);
+template <typename Number>
+SOK_HOST_DEVICE inline uint64_t BitsOfNumber(const Number* number) {
+  std::conditional_t<sizeof(Number) == 4, uint32_t, uint16_t> bits;
+  std::memcpy(&bits, number, sizeof(bits));
+  return bits;
+}
+
+/// The bits of adjacent numbers of 8 bytes.
+template <typename Number>
+SOK_HOST_DEVICE inline uint64_t WordOf(const Number* numbers) {
+  if constexpr (sizeof(Number) == 4) {
+    return BitsOfNumber(numbers) | (BitsOfNumber(numbers + 1) << 32);
+  } else {
+    return BitsOfNumber(numbers) | (BitsOfNumber(numbers + 1) << 16) |
+           (BitsOfNumber(numbers + 2) << 32) | (BitsOfNumber(numbers + 3) << 48);
+  }
 }
 
 /// Adds the bits of a row to the checksum `sum`; the same on all devices. A change in one pair of
 /// columns always changes the result; other changes are missed with a probability of 2^-64.
-SOK_HOST_DEVICE inline uint64_t RowSum(uint64_t sum, const float* row, int64_t width) {
+template <typename Number>
+SOK_HOST_DEVICE inline uint64_t RowSum(uint64_t sum, const Number* row, int64_t width) {
+  constexpr int64_t kWord = 8 / sizeof(Number);  // numbers
   int64_t column = 0;
-  if (width >= 16) {  // four independent chains
+  if (width >= 8 * kWord) {  // four independent chains
     uint64_t a = sum, b = 1, c = 2, d = 3;
-    for (; column + 8 <= width; column += 8) {
-      a = MixedSum(a, WordOfFloats(row + column));
-      b = MixedSum(b, WordOfFloats(row + column + 2));
-      c = MixedSum(c, WordOfFloats(row + column + 4));
-      d = MixedSum(d, WordOfFloats(row + column + 6));
+    for (; column + 4 * kWord <= width; column += 4 * kWord) {
+      a = MixedSum(a, WordOf(row + column));
+      b = MixedSum(b, WordOf(row + column + kWord));
+      c = MixedSum(c, WordOf(row + column + 2 * kWord));
+      d = MixedSum(d, WordOf(row + column + 3 * kWord));
     }
     // Each has a place of its own: a change of one must not look like a change of another.
     sum = MixedSum(MixedSum(MixedSum(MixedSum(a, 0), b), c), d);
   }
-  for (; column + 2 <= width; column += 2) sum = MixedSum(sum, WordOfFloats(row + column));
+  for (; column + kWord <= width; column += kWord) sum = MixedSum(sum, WordOf(row + column));
   if (column == width) return sum;
-  uint32_t last = 0;
-  std::memcpy(&last, row + column, sizeof(last));
+  uint64_t last = 0;  // numbers that are missing are 0
+  for (int64_t i = 0; column + i < width; ++i) {
+    last |= BitsOfNumber(row + column + i) << (64 / kWord * i);
+  }
   return MixedSum(sum, last);
 }
 

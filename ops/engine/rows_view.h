@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "ops/base/error.h"
+#include "ops/base/halves.h"
 #include "ops/base/host_device.h"
 #include "ops/base/names.h"
 
@@ -49,14 +50,26 @@ inline RowsView FloatRows(const float* data, int64_t width) {
   return {const_cast<float*>(data), Element::kFloat32, width};
 }
 
-/// Calls body(rows), where rows points at numbers of the view's element.
-template <typename Body>
-void WithElement(const RowsView& view, Body&& body) {
+/// The numbers of rows that must be float32. Throws kInvalidArgument.
+inline float* FloatsOf(const RowsView& view) {
   if (view.element != Element::kFloat32) {
     Throw(ErrorCode::kInvalidArgument, "rows must be float32, got ",
           kElements[static_cast<int>(view.element)].name);
   }
-  body(view.template As<float>());
+  return view.As<float>();
+}
+
+/// Calls body(rows), where rows points at numbers of the view's element.
+template <typename Body>
+void WithElement(const RowsView& view, Body&& body) {
+  switch (view.element) {
+    case Element::kFloat32:
+      return body(view.template As<float>());
+    case Element::kBfloat16:
+      return body(view.template As<Bfloat16>());
+    case Element::kFloat16:
+      return body(view.template As<Float16>());
+  }
 }
 
 }  // namespace sok

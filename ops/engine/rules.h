@@ -14,6 +14,7 @@
 
 #include "ops/base/host_device.h"
 #include "ops/base/wide_vectors.h"
+#include "ops/engine/rounding.h"
 #include "ops/engine/rows_view.h"
 
 namespace sok {
@@ -274,6 +275,7 @@ SOK_HOST_DEVICE inline void ApplyWithoutGradient(const AdamRule& rule, float& va
 struct RulePlanes {
   RowsView rows;
   RowsView states[kMaxStates];  // float32, of at least StateWidth
+  Rounding rounding;            // of rows of two bytes
 
   SOK_HOST_DEVICE int64_t dim() const { return rows.width; }
 };

@@ -41,6 +41,15 @@ struct Planes {
   };
   Plane* rows = nullptr;  // of width dim; nullptr: the caller fills the rows
   std::vector<Slot> slots;
+  Plane* salts = nullptr;  // bfloat16 of width 1, for stochastic rounding: new rows get SaltOf
+
+  /// Calls visit(plane) for all of them.
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    if (rows != nullptr) visit(*rows);
+    for (const Slot& slot : slots) visit(*slot.plane);
+    if (salts != nullptr) visit(*salts);
+  }
 };
 
 /// Keys that are to have rows.

@@ -7,13 +7,15 @@
 #include "ops/base/error.h"
 #include "ops/base/first_appearance.h"
 #include "ops/base/wide_vectors.h"
+#include "ops/cpu/rows/row_numbers.h"
+#include "ops/engine/rounding.h"
 
 namespace sok {
 namespace {
 
 int64_t RowNanoseconds(const Planes& planes) {
-  int64_t width = planes.rows == nullptr ? 0 : planes.rows->width();
-  for (const Planes::Slot& slot : planes.slots) width += slot.plane->width();
+  int64_t width = 0;
+  planes.ForEach([&](const Plane& plane) { width += plane.width(); });
   return kFirstValueColumnNanoseconds * std::max<int64_t>(1, width);
 }
 
@@ -24,6 +26,27 @@ SOK_WIDE_VECTORS bool AreInside(int64_t count, const int64_t* row_ids, int64_t b
     num_outside += static_cast<int64_t>(row_ids[i] < begin_row) | (row_ids[i] >= end_row);
   }
   return num_outside == 0;
+}
+
+/// Writes first values to the rows `row_ids` of a plane; those of two bytes by way of floats.
+template <typename Number>
+void WriteFirstRows(const TableOptions& options, int64_t count, const int64_t* keys,
+                    const int64_t* row_ids, Number* rows) {
+  const FirstValue& first_value = options.first_value;
+  const int64_t dim = options.dim;
+  if constexpr (kIsFloat<Number>) {
+    WriteFirstValues(first_value, count, keys, row_ids, dim, rows);
+  } else if (first_value.kind != FirstValue::Kind::kPreset) {
+    constexpr int64_t kGroup = 64;  // rows at a time: they share draws of random numbers
+    std::vector<float> floats(static_cast<size_t>(std::min(count, kGroup) * dim));
+    for (int64_t begin = 0; begin < count; begin += kGroup) {
+      const int64_t size = std::min(kGroup, count - begin);
+      WriteFirstValues(first_value, size, keys + begin, nullptr, dim, floats.data());
+      for (int64_t i = 0; i < size; ++i) {
+        StoreRow(floats.data() + i * dim, dim, rows + row_ids[begin + i] * dim);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -42,13 +65,11 @@ void MakeRoom(const TableOptions& options, const Planes& planes, int64_t num_row
     Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': a plane has a capacity of ",
           plane.num_rows(), " rows, and ", num_rows, " are needed");
   };
-  if (planes.rows != nullptr) make_room(*planes.rows);
-  for (const Planes::Slot& slot : planes.slots) make_room(*slot.plane);
+  planes.ForEach(make_room);
 }
 
 void ReservePlanes(const Planes& planes, int64_t num_rows) {
-  if (planes.rows != nullptr) planes.rows->Reserve(num_rows);
-  for (const Planes::Slot& slot : planes.slots) slot.plane->Reserve(num_rows);
+  planes.ForEach([&](Plane& plane) { plane.Reserve(num_rows); });
 }
 
 int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t begin_row, int64_t end_row) {
@@ -98,30 +119,34 @@ std::vector<int64_t> NewKeys::FirstPlaces() const {
 
 void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const float* initial_rows,
                         const Planes& planes) const {
-  if (planes.rows == nullptr && planes.slots.empty()) return;
-  const int64_t dim = options.dim;
-  float* const rows = planes.rows == nullptr ? nullptr : planes.rows->data().As<float>();
   const std::vector<int64_t> first_places =
       initial_rows == nullptr ? std::vector<int64_t>() : FirstPlaces();
-  const auto write_rows = [&](int64_t begin, int64_t end) {
-    if (initial_rows == nullptr) {
-      WriteFirstValues(options.first_value, end - begin, keys.data() + begin,
-                       row_ids.data() + begin, dim, rows);
-      return;
-    }
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      std::copy_n(initial_rows + first_places[i] * dim, dim, rows + row_ids[i] * dim);
-    }
-  };
   executor.ParallelFor(size(), RowNanoseconds(planes), [&](int64_t begin, int64_t end) {
-    if (rows != nullptr) write_rows(begin, end);
-    for (const Planes::Slot& slot : planes.slots) {
-      const RowsView view = slot.plane->data();
-      WithElement(view, [&](auto* data) {
-        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-          std::fill_n(data + row_ids[i] * view.width, view.width, slot.initial_value);
+    const int64_t count = end - begin;
+    const int64_t* const rows_of = row_ids.data() + begin;
+    if (planes.rows != nullptr) {
+      WithElement(planes.rows->data(), [&](auto* rows) {
+        if (initial_rows == nullptr) {
+          WriteFirstRows(options, count, keys.data() + begin, rows_of, rows);
+          return;
+        }
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t place = first_places[static_cast<size_t>(begin + i)];
+          StoreRow(initial_rows + place * options.dim, options.dim,
+                   rows + rows_of[i] * options.dim);
         }
       });
+    }
+    for (const Planes::Slot& slot : planes.slots) {
+      const RowsView view = slot.plane->data();
+      for (int64_t i = 0; i < count; ++i) {
+        std::fill_n(view.As<float>() + rows_of[i] * view.width, view.width, slot.initial_value);
+      }
+    }
+    if (planes.salts == nullptr) return;
+    auto* const salts = planes.salts->data().As<Bfloat16>();
+    for (int64_t i = 0; i < count; ++i) {
+      salts[rows_of[i]] = SaltOf(keys[static_cast<size_t>(begin + i)]);
     }
   });
 }

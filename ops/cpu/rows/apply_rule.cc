@@ -7,6 +7,7 @@
 
 #include "ops/base/wide_vectors.h"
 #include "ops/cpu/rows/fixed_dim.h"
+#include "ops/cpu/rows/row_numbers.h"
 
 namespace sok {
 namespace {
@@ -24,8 +25,8 @@ SOK_INLINE float At(const float* gradient, int64_t column) { return gradient[col
 SOK_INLINE float At(WithoutGradient, int64_t) { return 0.0f; }
 
 /// `first` and `second` are those of the row, or, of a state of the row, `first` is it.
-template <typename Rule, typename Dim, typename Gradient>
-SOK_INLINE float MeasureOfRow(const Rule& rule, Dim dim, Gradient gradient, const float* row,
+template <typename Rule, typename Dim, typename Gradient, typename Number>
+SOK_INLINE float MeasureOfRow(const Rule& rule, Dim dim, Gradient gradient, const Number* row,
                               float* first, const float* second) {
   if constexpr (!kMeasuresRows<Rule>) return 0.0f;
   if constexpr (kMeasuresRows<Rule>) {
@@ -33,39 +34,43 @@ SOK_INLINE float MeasureOfRow(const Rule& rule, Dim dim, Gradient gradient, cons
       float states[kMaxStates] = {};
       if constexpr (kValueStates<Rule> > 0) states[0] = first[column];
       if constexpr (kValueStates<Rule> > 1) states[1] = second[column];
-      return rule.Measure(At(gradient, column), row[column], states);
+      return rule.Measure(At(gradient, column), Widened(row[column]), states);
     });
   }
 }
 
-template <typename Rule, typename Dim, typename Gradient>
-SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* __restrict row,
-                          float* __restrict first, float* __restrict second) {
+/// One pass for rows of any number: reads widen, states and the rule are float32, writes round by
+/// `draws`. Of floats, both are nothing.
+template <typename Rule, typename Dim, typename Gradient, typename Number>
+SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, RowDraws draws,
+                          Number* __restrict row, float* __restrict first,
+                          float* __restrict second) {
   const int64_t size = dim;
   const float measure = MeasureOfRow(rule, dim, gradient, row, first, second);
+  uint32_t drawn_column = 0;  // the same in 32 bits, as the vectors that count it
   SOK_FOR_COLUMNS
-  for (int64_t column = 0; column < size; ++column) {
+  for (int64_t column = 0; column < size; ++column, ++drawn_column) {
     float states[kMaxStates] = {};
     if constexpr (kValueStates<Rule> > 0) states[0] = first[column];
     if constexpr (kValueStates<Rule> > 1) states[1] = second[column];
-    float value = row[column];
+    float value = Widened(row[column]);
     if constexpr (std::is_same_v<Gradient, WithoutGradient>) {
       ApplyWithoutGradient(rule, value, states, measure);
     } else {
       ApplyToValue(rule, gradient[column], value, states, measure);
     }
-    row[column] = value;
+    RoundTo(value, draws.At(drawn_column), row + column);
     if constexpr (kValueStates<Rule> > 0) first[column] = states[0];
     if constexpr (kValueStates<Rule> > 1) second[column] = states[1];
   }
 }
 
 /// The planes of a rule, for rows of a dim known to the compiler.
-template <typename Rule, typename Dim>
+template <typename Rule, typename Dim, typename Number>
 class RowsOf {
  public:
-  RowsOf(const Rule& rule, Dim dim, const RulePlanes& planes)
-      : rule_(rule), dim_(dim), rows_(planes.rows.As<float>()), states_(planes.states) {
+  RowsOf(const Rule& rule, Dim dim, const RulePlanes& planes, Number* rows)
+      : rule_(rule), dim_(dim), rows_(rows), states_(planes.states), rounding_(planes.rounding) {
     for (int s = 1; s < Rule::kStates; ++s) {
       are_side_by_side_ &= states_[s].data == states_[0].FromColumn(s * planes.dim()).data;
     }
@@ -75,7 +80,7 @@ class RowsOf {
   int64_t num_lines() const {
     const int64_t size = dim_;
     const int64_t width = StateWidth(rule_, size);
-    return NumLines(size) +
+    return NumLines<Number>(size) +
            (are_side_by_side_ ? NumLines(Rule::kStates * width) : Rule::kStates * NumLines(width));
   }
 
@@ -90,7 +95,8 @@ class RowsOf {
 
   template <typename Gradient>
   SOK_INLINE void Update(int64_t row_id, Gradient gradient) const {
-    UpdateRow(rule_, dim_, gradient, rows_ + row_id * int64_t{dim_},
+    const RowDraws draws = kIsFloat<Number> ? RowDraws(0, false) : rounding_.OfRow(row_id);
+    UpdateRow(rule_, dim_, gradient, draws, rows_ + row_id * int64_t{dim_},
               Rule::kStates > 0 ? State(0, row_id) : nullptr,
               Rule::kStates > 1 ? State(1, row_id) : nullptr);
   }
@@ -102,17 +108,18 @@ class RowsOf {
 
   const Rule rule_;
   const Dim dim_;
-  float* const rows_;
+  Number* const rows_;
   const RowsView* const states_;
+  const Rounding rounding_;
   bool are_side_by_side_ = true;
 };
 
-template <typename Rule, typename Dim>
+template <typename Rule, typename Dim, typename Number>
 SOK_WIDE_VECTORS void UpdateRange(const Rule& rule, Dim dim, const RulePlanes& planes,
-                                  int64_t begin, int64_t end, const int64_t* row_ids,
+                                  Number* plane, int64_t begin, int64_t end, const int64_t* row_ids,
                                   const float* gradients) {
   const int64_t size = dim;
-  const RowsOf<Rule, Dim> rows(rule, dim, planes);
+  const RowsOf<Rule, Dim, Number> rows(rule, dim, planes, plane);
   const int64_t ahead = PrefetchDistance(rows.num_lines());
   for (int64_t i = begin; i < end; ++i) {
     if (i + ahead < end) rows.Prefetch(row_ids[i + ahead]);
@@ -121,12 +128,12 @@ SOK_WIDE_VECTORS void UpdateRange(const Rule& rule, Dim dim, const RulePlanes& p
 }
 
 /// Updates the rows at positions [begin, end); `rows_in_use` as in ApplyToRowsInUse.
-template <typename Rule, typename Dim>
-SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& planes, int64_t begin,
-                                int64_t end, const int64_t* rows_in_use, const int32_t* gradient_of,
-                                const float* gradients) {
+template <typename Rule, typename Dim, typename Number>
+SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& planes, Number* plane,
+                                int64_t begin, int64_t end, const int64_t* rows_in_use,
+                                const int32_t* gradient_of, const float* gradients) {
   const int64_t size = dim;
-  const RowsOf<Rule, Dim> rows(rule, dim, planes);
+  const RowsOf<Rule, Dim, Number> rows(rule, dim, planes, plane);
   for (int64_t place = begin; place < end; ++place) {
     const int64_t row_id = rows_in_use ? rows_in_use[place] : place;
     const int64_t gradient = gradient_of[place];
@@ -163,16 +170,17 @@ GradientsByPlace FindGradients(int64_t num_rows, const int64_t* rows_in_use, int
   return gradients;
 }
 
-/// Calls body(rule, dim, begin, end) on threads, with the concrete type of the rule and, for common
-/// dims, a dim known to the compiler.
+/// Calls body(rule, dim, rows, begin, end) on threads, with the concrete types of the rule and of
+/// the numbers of rows and, for common dims, a dim known to the compiler.
 template <typename Body>
-void ForRows(Executor& executor, const Rule& any_rule, int64_t dim, int64_t num_rows,
+void ForRows(Executor& executor, const Rule& any_rule, const RowsView& view, int64_t num_rows,
              const Body& body) {
   std::visit(
       [&](const auto& rule) {
-        const int64_t cost = ApplyCost(rule.kStates, dim);
+        const int64_t cost = ApplyCost(rule.kStates, view.width);
         executor.ParallelFor(num_rows, cost, [&](int64_t begin, int64_t end) {
-          WithFixedDim(dim, [&](auto fixed_dim) { body(rule, fixed_dim, begin, end); });
+          WithRows(view,
+                   [&](auto* rows, auto fixed_dim) { body(rule, fixed_dim, rows, begin, end); });
         });
       },
       any_rule);
@@ -182,9 +190,9 @@ void ForRows(Executor& executor, const Rule& any_rule, int64_t dim, int64_t num_
 
 void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
                  int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
-  ForRows(executor, rule, planes.dim(), num_gradients,
-          [&](const auto& one_rule, auto dim, int64_t begin, int64_t end) {
-            UpdateRange(one_rule, dim, planes, begin, end, row_ids, gradients);
+  ForRows(executor, rule, planes.rows, num_gradients,
+          [&](const auto& one_rule, auto dim, auto* rows, int64_t begin, int64_t end) {
+            UpdateRange(one_rule, dim, planes, rows, begin, end, row_ids, gradients);
           });
 }
 
@@ -192,10 +200,10 @@ void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& pl
                       int64_t num_rows, const int64_t* rows_in_use, int64_t num_gradients,
                       const int64_t* row_ids, const float* gradients) {
   const GradientsByPlace by_place = FindGradients(num_rows, rows_in_use, num_gradients, row_ids);
-  ForRows(executor, rule, planes.dim(), num_rows,
-          [&](const auto& one_rule, auto dim, int64_t begin, int64_t end) {
-            MoveRange(one_rule, dim, planes, begin, end, rows_in_use, by_place.of_place.data(),
-                      gradients);
+  ForRows(executor, rule, planes.rows, num_rows,
+          [&](const auto& one_rule, auto dim, auto* rows, int64_t begin, int64_t end) {
+            MoveRange(one_rule, dim, planes, rows, begin, end, rows_in_use,
+                      by_place.of_place.data(), gradients);
           });
   for (const int64_t i : by_place.others) {
     ApplyToRows(executor, rule, planes, 1, row_ids + i, gradients + i * planes.dim());

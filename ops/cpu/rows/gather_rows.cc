@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/cpu/rows/fixed_dim.h"
+#include "ops/cpu/rows/row_numbers.h"
 #include "ops/engine/row_sum.h"
 
 namespace sok {
@@ -11,19 +12,33 @@ namespace {
 
 int64_t GatherCost(int64_t dim) { return 12 + dim / 8; }
 
+template <typename Number, typename Dim>
+SOK_WIDE_VECTORS void GatherRange(const Number* rows, Dim dim, int64_t begin, int64_t end,
+                                  const int64_t* row_ids, float* out) {
+  const int64_t size = dim;
+  const int64_t ahead = PrefetchDistance(NumLines<Number>(size));
+  for (int64_t i = begin; i < end; ++i) {
+    // Prefetching a negative row id is harmless: invalid addresses are ignored.
+    if (i + ahead < end) PrefetchRow(rows + row_ids[i + ahead] * size, size);
+    if (row_ids[i] >= 0) LoadRow(rows + row_ids[i] * size, dim, out + i * size);
+  }
+}
+
+template <typename Number>
+SOK_WIDE_VECTORS void ScatterRange(Number* plane, int64_t dim, int64_t begin, int64_t end,
+                                   const int64_t* row_ids, const float* rows) {
+  for (int64_t i = begin; i < end; ++i) {
+    if (row_ids[i] >= 0) StoreRow(rows + i * dim, dim, plane + row_ids[i] * dim);
+  }
+}
+
 }  // namespace
 
 void GatherRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, const RowsView& plane,
                 float* out) {
   executor.ParallelFor(num_rows, GatherCost(plane.width), [&](int64_t begin, int64_t end) {
     WithRows(plane, [&](const auto* rows, auto fixed_dim) {
-      const int64_t size = fixed_dim;
-      const int64_t ahead = PrefetchDistance(NumLines(size));
-      for (int64_t i = begin; i < end; ++i) {
-        // Prefetching a negative row id is harmless: invalid addresses are ignored.
-        if (i + ahead < end) PrefetchRow(rows + row_ids[i + ahead] * size, size);
-        if (row_ids[i] >= 0) std::copy_n(rows + row_ids[i] * size, size, out + i * size);
-      }
+      GatherRange(rows, fixed_dim, begin, end, row_ids, out);
     });
   });
 }
@@ -32,23 +47,18 @@ void ScatterRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, c
                  const RowsView& plane) {
   const int64_t dim = plane.width;
   executor.ParallelFor(num_rows, GatherCost(dim), [&](int64_t begin, int64_t end) {
-    WithElement(plane, [&](auto* to) {
-      for (int64_t i = begin; i < end; ++i) {
-        if (row_ids[i] >= 0) std::copy_n(rows + i * dim, dim, to + row_ids[i] * dim);
-      }
-    });
+    WithElement(plane, [&](auto* to) { ScatterRange(to, dim, begin, end, row_ids, rows); });
   });
 }
 
 void AddToRows(int64_t num_rows, const int64_t* row_ids, const float* values,
                const RowsView& plane) {
   const int64_t dim = plane.width;
-  WithElement(plane, [&](auto* rows) {
-    for (int64_t i = 0; i < num_rows; ++i) {
-      auto* row = rows + row_ids[i] * dim;
-      for (int64_t column = 0; column < dim; ++column) row[column] += values[i * dim + column];
-    }
-  });
+  float* const rows = FloatsOf(plane);
+  for (int64_t i = 0; i < num_rows; ++i) {
+    float* row = rows + row_ids[i] * dim;
+    for (int64_t column = 0; column < dim; ++column) row[column] += values[i * dim + column];
+  }
 }
 
 void AssignRows(int64_t num_rows, const int64_t* row_ids, const float* rows,

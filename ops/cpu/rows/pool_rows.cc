@@ -7,6 +7,7 @@
 #include "ops/base/wide_vectors.h"
 #include "ops/cpu/rows/bag_factors.h"
 #include "ops/cpu/rows/fixed_dim.h"
+#include "ops/cpu/rows/row_numbers.h"
 
 namespace sok {
 namespace {
@@ -18,51 +19,120 @@ constexpr int64_t kBlock = 1024;
 /// Rough nanoseconds to read and write one row: a cache miss, then bandwidth.
 int64_t PoolCost(int64_t dim) { return 8 + dim / 8; }
 
-template <typename Dim>
-SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
+constexpr int64_t kPointerNanoseconds = 1;
+
+/// The address of a row: of Numbers in a plane or, of an absent key, of floats.
+template <typename Number>
+class RowPointer {
+ public:
+  RowPointer() = default;
+  RowPointer(const Number* row, const float* absent)
+      : address_(absent == nullptr ? row : static_cast<const void*>(absent)),
+        is_absent_(absent != nullptr) {}
+
+  /// Calls body(numbers).
+  template <typename Body>
+  SOK_INLINE void Read(const Body& body) const {
+    if (is_absent_) {
+      body(static_cast<const float*>(address_));
+    } else {
+      body(static_cast<const Number*>(address_));
+    }
+  }
+  SOK_INLINE void Prefetch(int64_t dim) const {
+    PrefetchRow(static_cast<const Number*>(address_), dim);
+  }
+
+ private:
+  const void* address_ = nullptr;
+  bool is_absent_ = false;
+};
+template <>
+class RowPointer<float> {
+ public:
+  RowPointer() = default;
+  RowPointer(const float* row, const float* absent) : row_(absent == nullptr ? row : absent) {}
+
+  template <typename Body>
+  SOK_INLINE void Read(const Body& body) const {
+    body(row_);
+  }
+  SOK_INLINE void Prefetch(int64_t dim) const { PrefetchRow(row_, dim); }
+
+ private:
+  const float* row_ = nullptr;
+};
+
+/// Of the row of each distinct key.
+template <typename Number>
+std::vector<RowPointer<Number>> RowPointers(Executor& executor, int64_t num_distinct,
+                                            const RowSource& source, const Number* plane) {
+  const int64_t dim = source.plane.width;
+  std::vector<RowPointer<Number>> pointers(static_cast<size_t>(num_distinct));
+  executor.ParallelFor(num_distinct, kPointerNanoseconds, [&](int64_t begin, int64_t end) {
+    for (int64_t d = begin; d < end; ++d) {
+      const int64_t row_id = source.row_ids == nullptr ? d : source.row_ids[d];
+      const float* absent = row_id < 0 ? source.absent_values + d * dim : nullptr;
+      pointers[static_cast<size_t>(d)] = {plane + row_id * dim, absent};
+    }
+  });
+  return pointers;
+}
+
+template <typename Dim, typename Pointer>
+SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const Pointer* rows, int64_t begin,
                                 int64_t end, float* out) {
   const int64_t size = dim;
   const int64_t ahead = PrefetchDistance(NumLines(size));
   for (int64_t i = begin; i < end; ++i) {
-    if (i + ahead < end) PrefetchRow(rows[bags.inverse[i + ahead]], size);
+    if (i + ahead < end) rows[bags.inverse[i + ahead]].Prefetch(size);
     if (i + kOutputAhead < end) PrefetchOutput(out, size, i + kOutputAhead);
-    std::copy_n(rows[bags.inverse[i]], size, out + i * size);
+    rows[bags.inverse[i]].Read([=](const auto* row)
+                                   SOK_ALWAYS_INLINE { LoadRow(row, dim, out + i * size); });
+  }
+}
+
+template <BagFactors kFactors, bool kIsFirst, typename Dim, typename Number>
+SOK_INLINE void AddNumbers(Dim dim, const Number* __restrict row, float weight,
+                           float* __restrict sum) {
+  const int64_t size = dim;
+  SOK_FOR_COLUMNS
+  for (int64_t column = 0; column < size; ++column) {
+    const float number = Widened(row[column]);
+    const float value = kFactors == BagFactors::kWeighted ? weight * number : number;
+    sum[column] = (kIsFirst ? 0.0f : sum[column]) + value;  // -0 + 0 is 0
   }
 }
 
 /// Adds the row of a key to sum[0..dim), and its weight to weight_sum; with kIsFirst, the sum is
 /// known to be 0.
-template <BagFactors kFactors, bool kIsFirst, typename Dim>
-SOK_INLINE void AddRow(const Bags& bags, Dim dim, const float* const* rows, int64_t key,
-                       float* __restrict sum, float& weight_sum) {
-  const int64_t size = dim;
-  const float* __restrict row = rows[bags.inverse[key]];
+template <BagFactors kFactors, bool kIsFirst, typename Dim, typename Pointer>
+SOK_INLINE void AddRow(const Bags& bags, Dim dim, const Pointer* rows, int64_t key, float* sum,
+                       float& weight_sum) {
   float weight = 1.0f;
   if constexpr (kFactors == BagFactors::kWeighted) {
     weight = bags.weights[key];
     weight_sum += weight;
   }
-  SOK_FOR_COLUMNS
-  for (int64_t column = 0; column < size; ++column) {
-    const float value = kFactors == BagFactors::kWeighted ? weight * row[column] : row[column];
-    sum[column] = (kIsFirst ? 0.0f : sum[column]) + value;  // -0 + 0 is 0
-  }
+  rows[bags.inverse[key]].Read([=](const auto* row) SOK_ALWAYS_INLINE {
+    AddNumbers<kFactors, kIsFirst>(dim, row, weight, sum);
+  });
 }
 
 /// Adds the rows of keys [begin, end) to sum[0..dim), and their weights to weight_sum.
-template <BagFactors kFactors, typename Dim>
-SOK_INLINE void AddRows(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
-                        int64_t end, int64_t prefetch_end, float* sum, float& weight_sum) {
+template <BagFactors kFactors, typename Dim, typename Pointer>
+SOK_INLINE void AddRows(const Bags& bags, Dim dim, const Pointer* rows, int64_t begin, int64_t end,
+                        int64_t prefetch_end, float* sum, float& weight_sum) {
   const int64_t ahead = PrefetchDistance(NumLines(dim));
   for (int64_t i = begin; i < end; ++i) {
-    if (i + ahead < prefetch_end) PrefetchRow(rows[bags.inverse[i + ahead]], dim);
+    if (i + ahead < prefetch_end) rows[bags.inverse[i + ahead]].Prefetch(dim);
     AddRow<kFactors, false>(bags, dim, rows, i, sum, weight_sum);
   }
 }
 
 /// As AddRows, block by block, for a bag that began with the key before `begin`.
-template <BagFactors kFactors, typename Dim>
-SOK_INLINE void AddBlocks(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
+template <BagFactors kFactors, typename Dim, typename Pointer>
+SOK_INLINE void AddBlocks(const Bags& bags, Dim dim, const Pointer* rows, int64_t begin,
                           int64_t end, int64_t prefetch_end, std::vector<float>& block_sum,
                           float* sum, float& weight_sum) {
   const int64_t size = dim;
@@ -86,8 +156,8 @@ SOK_INLINE float FactorOf(const Bags& bags, int64_t bag, int64_t size, float wei
   return BagFactor(bags, bag, weight_sum);
 }
 
-template <BagFactors kFactors, typename Dim>
-SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
+template <BagFactors kFactors, typename Dim, typename Pointer>
+SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const Pointer* rows, int64_t begin,
                                 int64_t end, float* out) {
   const int64_t size = dim;
   const int64_t last = bags.row_splits[end];
@@ -102,7 +172,7 @@ SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* r
     if (first == stop) {
       std::fill_n(sum, size, 0.0f);
     } else {
-      if (first + ahead < last) PrefetchRow(rows[bags.inverse[first + ahead]], size);
+      if (first + ahead < last) rows[bags.inverse[first + ahead]].Prefetch(size);
       AddRow<kFactors, true>(bags, dim, rows, first, sum, weight_sum);
     }
     if (first + 1 < stop) {
@@ -117,22 +187,27 @@ SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* r
 
 }  // namespace
 
-void PoolRows(Executor& executor, const Bags& bags, int64_t dim, const float* const* rows,
-              float* out) {
+void PoolRows(Executor& executor, const Bags& bags, const RowSource& source, float* out) {
   if (bags.num_bags == 0) return;
+  const int64_t dim = source.plane.width;
   const int64_t keys_per_bag = 1 + bags.num_keys / bags.num_bags;
-  executor.ParallelFor(bags.num_bags, keys_per_bag * PoolCost(dim),
-                       [&](int64_t begin, int64_t end) {
-                         WithFixedDim(dim, [&](auto fixed_dim) {
-                           if (bags.combiner == Combiner::kNone) {
-                             CopyRange(bags, fixed_dim, rows, begin, end, out);
-                             return;
-                           }
-                           WithBagFactors(bags, [&](auto factors) {
-                             PoolRange<factors.value>(bags, fixed_dim, rows, begin, end, out);
-                           });
-                         });
-                       });
+  WithElement(source.plane, [&](const auto* plane) {
+    const auto pointers = RowPointers(executor, bags.num_distinct, source, plane);
+    const auto* const rows = pointers.data();
+    const auto pool_rows = [&](int64_t begin, int64_t end) {
+      WithFixedDim<std::remove_cv_t<std::remove_pointer_t<decltype(plane)>>>(
+          dim, [&](auto fixed_dim) {
+            if (bags.combiner == Combiner::kNone) {
+              CopyRange(bags, fixed_dim, rows, begin, end, out);
+              return;
+            }
+            WithBagFactors(bags, [&](auto factors) {
+              PoolRange<factors.value>(bags, fixed_dim, rows, begin, end, out);
+            });
+          });
+    };
+    executor.ParallelFor(bags.num_bags, keys_per_bag * PoolCost(dim), pool_rows);
+  });
 }
 
 }  // namespace sok

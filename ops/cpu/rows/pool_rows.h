@@ -6,14 +6,13 @@
 #include <cstdint>
 
 #include "ops/base/threads/executor.h"
-#include "ops/engine/bags.h"
+#include "ops/engine/engine.h"
 
 namespace sok {
 
-/// As Engine::PoolRows, with arbitrary addresses of rows. The order of additions is fixed.
-void PoolRows(Executor& executor, const Bags& bags, int64_t dim,
-              const float* const* rows,  // [num_distinct], each points at dim floats
-              float* out);               // [num_bags, dim]
+/// As Engine::PoolRows. The order of additions is fixed.
+void PoolRows(Executor& executor, const Bags& bags, const RowSource& source,
+              float* out);  // [num_bags, source.plane.width]
 
 }  // namespace sok
 

@@ -4,6 +4,7 @@
 #define SOK_OPS_DEVICE_KERNELS_APPLY_RULE_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/device/memory/count.h"
 #include "ops/device/memory/float_pack.h"
@@ -12,7 +13,7 @@
 namespace sok {
 
 /// Calls update(i, value, states) for the i-th value of one pack of a row and its states.
-template <typename Pack, typename OneRule, typename Update>
+template <typename Number, typename Pack, typename OneRule, typename Update>
 SOK_HOST_DEVICE void UpdatePack(const RulePlanes& planes, int64_t row_id, int64_t column,
                                 const Update& update) {
   constexpr int kStates = kValueStates<OneRule>;
@@ -20,7 +21,9 @@ SOK_HOST_DEVICE void UpdatePack(const RulePlanes& planes, int64_t row_id, int64_
   const auto state = [&](int s) {
     return planes.states[s].template As<float>() + row_id * planes.states[s].width + column;
   };
-  float* row = planes.rows.template As<float>() + row_id * planes.dim() + column;
+  Number* row = planes.rows.template As<Number>() + row_id * planes.dim() + column;
+  RowDraws draws(0, false);  // drawn first, in few registers
+  if constexpr (sizeof(Number) != sizeof(float)) draws = planes.rounding.OfRow(row_id, column);
   Pack states[kLoadedStates];
   SOK_UNROLL
   for (int s = 0; s < kStates; ++s) states[s] = LoadPack<Pack>(state(s));
@@ -36,30 +39,30 @@ SOK_HOST_DEVICE void UpdatePack(const RulePlanes& planes, int64_t row_id, int64_
   }
   SOK_UNROLL
   for (int s = 0; s < kStates; ++s) StorePack(state(s), states[s]);
-  StorePack(row, values);
+  StorePack(row, values, [&](int i) { return draws.At(static_cast<uint32_t>(i)); });
 }
 
 /// Updates all values of a row; gradient(column) is that of a value.
-template <typename OneRule, typename Gradient>
+template <typename Number, typename OneRule, typename Gradient>
 SOK_HOST_DEVICE void UpdateWholeRow(const RulePlanes& planes, const OneRule& rule, int64_t row_id,
                                     const Gradient& gradient) {
-  const float* row = planes.rows.template As<float>() + row_id * planes.dim();
+  const auto* row = planes.rows.template As<const Number>() + row_id * planes.dim();
   const auto state = [&](int s) {
     return planes.states[s].template As<float>() + row_id * planes.states[s].width;
   };
   const float measure = MeasureRow(rule, planes.dim(), state(0), [&](int64_t column) {
     float states[kMaxStates] = {};
     for (int s = 0; s < kValueStates<OneRule>; ++s) states[s] = state(s)[column];
-    return rule.Measure(gradient(column), row[column], states);
+    return rule.Measure(gradient(column), Widened(row[column]), states);
   });
   for (int64_t column = 0; column < planes.dim(); ++column) {
-    UpdatePack<FloatPack<1>, OneRule>(
+    UpdatePack<Number, FloatPack<1>, OneRule>(
         planes, row_id, column,
         [&](int, float& value, float* states) { rule(gradient(column), value, states, measure); });
   }
 }
 
-template <typename Pack, typename OneRule>
+template <typename Number, typename Pack, typename OneRule>
 struct UpdateRows {
   PackGrid<Pack> grid;
   OneRule rule;
@@ -74,14 +77,14 @@ struct UpdateRows {
     // As unsigned, a negative id is larger than any row: one comparison saves registers.
     if (static_cast<uint64_t>(row_id) >= static_cast<uint64_t>(num_rows.value())) return;
     const Pack gradient = LoadPack<Pack>(gradients + place.row * planes.dim() + place.column);
-    UpdatePack<Pack, OneRule>(
+    UpdatePack<Number, Pack, OneRule>(
         planes, row_id, place.column,
         [&](int column, float& value, float* states) { rule(gradient.at[column], value, states); });
   }
 };
 
 /// As UpdateRows, for a rule that measures rows: a thread updates a whole row.
-template <typename OneRule>
+template <typename Number, typename OneRule>
 struct UpdateWholeRows {
   OneRule rule;
   RulePlanes planes;
@@ -93,12 +96,12 @@ struct UpdateWholeRows {
     const int64_t row_id = row_ids[i];
     if (static_cast<uint64_t>(row_id) >= static_cast<uint64_t>(num_rows.value())) return;
     const float* gradient = gradients + i * planes.dim();
-    UpdateWholeRow(planes, rule, row_id, [&](int64_t column) { return gradient[column]; });
+    UpdateWholeRow<Number>(planes, rule, row_id, [&](int64_t column) { return gradient[column]; });
   }
 };
 
 /// For rows in use that have no gradient in this step.
-template <typename Pack, typename OneRule>
+template <typename Number, typename Pack, typename OneRule>
 struct MoveOtherRows {
   PackGrid<Pack> grid;
   OneRule rule;
@@ -110,14 +113,14 @@ struct MoveOtherRows {
     const auto place = grid.At(i);
     if (has_gradient[place.row]) return;
     if (held != nullptr && ((held[place.row / kTile] >> (place.row % kTile)) & 1u) == 0) return;
-    UpdatePack<Pack, OneRule>(
+    UpdatePack<Number, Pack, OneRule>(
         planes, place.row, place.column,
         [&](int, float& value, float* states) { ApplyWithoutGradient(rule, value, states, 0.0f); });
   }
 };
 
 /// As MoveOtherRows, for a rule that measures rows.
-template <typename OneRule>
+template <typename Number, typename OneRule>
 struct MoveOtherWholeRows {
   OneRule rule;
   RulePlanes planes;
@@ -127,7 +130,7 @@ struct MoveOtherWholeRows {
   SOK_HOST_DEVICE void operator()(int64_t row) const {
     if (has_gradient[row]) return;
     if (held != nullptr && ((held[row / kTile] >> (row % kTile)) & 1u) == 0) return;
-    UpdateWholeRow(planes, rule, row, [](int64_t) { return 0.0f; });
+    UpdateWholeRow<Number>(planes, rule, row, [](int64_t) { return 0.0f; });
   }
 };
 
@@ -151,10 +154,9 @@ void ForEachPackOf(Queue& queue, Count num_rows, const RulePlanes& planes, const
     return view.data == nullptr ? nullptr : view.From(row).As<float>();
   };
   static_assert(kMaxStates == 2, "lists all states");
-  ForEachPack(
-      queue, num_rows, planes.dim(),
-      {planes.rows.As<float>(), gradients, state(0, 0), state(1, 0), state(0, 1), state(1, 1)},
-      make_kernel);
+  ForEachPack(queue, num_rows, planes.dim(),
+              {planes.rows.data, gradients, state(0, 0), state(1, 0), state(0, 1), state(1, 1)},
+              make_kernel);
 }
 
 /// As Table::ApplyToRows, on a queue, for the rows below num_rows.
@@ -163,14 +165,18 @@ void ApplyToRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Co
                  Count num_gradients,
                  const int64_t* row_ids,    // [num_gradients]
                  const float* gradients) {  // [num_gradients, dim]
-  if constexpr (kMeasuresRows<OneRule>) {
-    queue.ForEach(num_gradients,
-                  UpdateWholeRows<OneRule>{rule, planes, num_rows, row_ids, gradients});
-  } else {
-    ForEachPackOf(queue, num_gradients, planes, gradients, [&](auto pack, auto grid) {
-      return UpdateRows<decltype(pack), OneRule>{grid, rule, planes, num_rows, row_ids, gradients};
-    });
-  }
+  WithElement(planes.rows, [&](auto* rows) {
+    using Number = std::remove_pointer_t<decltype(rows)>;
+    if constexpr (kMeasuresRows<OneRule>) {
+      queue.ForEach(num_gradients,
+                    UpdateWholeRows<Number, OneRule>{rule, planes, num_rows, row_ids, gradients});
+    } else {
+      ForEachPackOf(queue, num_gradients, planes, gradients, [&](auto pack, auto grid) {
+        return UpdateRows<Number, decltype(pack), OneRule>{grid,     rule,    planes,
+                                                           num_rows, row_ids, gradients};
+      });
+    }
+  });
 }
 
 /// As Table::ApplyToRowsInUse, on a queue, for all rows below num_rows. Rows of erased keys are
@@ -186,13 +192,18 @@ void ApplyToAllRows(Queue& queue, const OneRule& rule, const RulePlanes& planes,
   queue.FillBytes(has_gradient, 0, num_rows.bound);
   queue.ForEach(num_gradients, MarkRows{row_ids, num_rows.bound, has_gradient});
   ApplyToRows(queue, rule, planes, num_rows, num_gradients, row_ids, gradients);
-  if constexpr (kMeasuresRows<OneRule>) {
-    queue.ForEach(num_rows, MoveOtherWholeRows<OneRule>{rule, planes, has_gradient, held});
-  } else {
-    ForEachPackOf(queue, num_rows, planes, nullptr, [&](auto pack, auto grid) {
-      return MoveOtherRows<decltype(pack), OneRule>{grid, rule, planes, has_gradient, held};
-    });
-  }
+  WithElement(planes.rows, [&](auto* rows) {
+    using Number = std::remove_pointer_t<decltype(rows)>;
+    if constexpr (kMeasuresRows<OneRule>) {
+      queue.ForEach(num_rows,
+                    MoveOtherWholeRows<Number, OneRule>{rule, planes, has_gradient, held});
+    } else {
+      ForEachPackOf(queue, num_rows, planes, nullptr, [&](auto pack, auto grid) {
+        return MoveOtherRows<Number, decltype(pack), OneRule>{grid, rule, planes, has_gradient,
+                                                              held};
+      });
+    }
+  });
 }
 
 }  // namespace sok

@@ -57,12 +57,12 @@ struct FindRowsAndMissing {
 
 /// Finds and copies rows in one pass: each key touches two places of memory. out[i] is unchanged if
 /// the key has no row.
-template <typename Pack, typename Index = DeviceIndex>
+template <typename Pack, typename Number, typename Index = DeviceIndex>
 struct FindAndGather {
   Index index;
   int64_t dim;
   const int64_t* keys;
-  const float* plane;
+  const Number* plane;
   int64_t* row_ids;
   float* out;
 

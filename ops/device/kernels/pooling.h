@@ -4,6 +4,7 @@
 #define SOK_OPS_DEVICE_KERNELS_POOLING_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/device/memory/count.h"
 #include "ops/device/memory/float_pack.h"
@@ -11,35 +12,43 @@
 
 namespace sok {
 
-/// RowSource on a device.
+/// RowSource on a device, with a plane of Numbers.
+template <typename Number>
 struct PooledRows {
   RowSource source;
 
   SOK_HOST_DEVICE int64_t dim() const { return source.plane.width; }
-  SOK_HOST_DEVICE const float* Row(int64_t d) const {
+  template <typename Pack>
+  SOK_HOST_DEVICE Pack Load(int64_t d, int64_t column) const {
     const int64_t row_id = source.row_ids != nullptr ? source.row_ids[d] : d;
-    return row_id >= 0 ? source.plane.template As<float>() + row_id * dim()
-                       : source.absent_values + d * dim();
+    const auto* plane = source.plane.template As<const Number>();
+    const float* absent = source.absent_values;
+    if constexpr (sizeof(Number) == sizeof(float)) {  // one load
+      return LoadPack<Pack>((row_id >= 0 ? plane + row_id * dim() : absent + d * dim()) + column);
+    } else {
+      return row_id >= 0 ? LoadPack<Pack>(plane + row_id * dim() + column)
+                         : LoadPack<Pack>(absent + d * dim() + column);
+    }
   }
 };
 
 /// Output i is the row of inverse[i].
-template <typename Pack>
+template <typename Pack, typename Number>
 struct CopyRowsOfKeys {
   PackGrid<Pack> grid;
-  PooledRows rows;
+  PooledRows<Number> rows;
   const int32_t* inverse;
   float* out;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
     StreamPack(out + place.row * rows.dim() + place.column,
-               LoadPack<Pack>(rows.Row(inverse[place.row]) + place.column));
+               rows.template Load<Pack>(inverse[place.row], place.column));
   }
 };
 
 /// One pack of the output of one bag.
-template <typename Pack>
+template <typename Pack, typename Number>
 struct PoolBags {
   // Rows loaded before the first is added, to have several loads in flight.
   static constexpr int64_t kAhead = 4;
@@ -47,7 +56,7 @@ struct PoolBags {
   static constexpr int64_t kBlock = 1024;
 
   PackGrid<Pack> grid;
-  PooledRows rows;
+  PooledRows<Number> rows;
   Bags bags;
   float* out;
 
@@ -87,7 +96,7 @@ struct PoolBags {
   }
 
   SOK_HOST_DEVICE Pack PackOf(int64_t key, int64_t column) const {
-    return LoadPack<Pack>(rows.Row(bags.inverse[key]) + column);
+    return rows.template Load<Pack>(bags.inverse[key], column);
   }
 
   SOK_HOST_DEVICE void Add(int64_t key, Pack pack, Pack& sum, float& weight_sum) const {
@@ -107,16 +116,19 @@ template <typename Queue>
 void PoolRows(Queue& queue, const Bags& bags, const RowSource& source,
               float* out) {  // [num_bags, dim]
   const int64_t dim = source.plane.width;
-  WithPack(dim, {source.plane.As<float>(), source.absent_values, out}, [&](auto pack) {
-    using Pack = decltype(pack);
-    const PackGrid<Pack> grid(dim);
-    const PooledRows rows{source};
-    const int64_t num_packs = bags.num_bags * grid.packs_per_row();
-    if (bags.combiner == Combiner::kNone) {
-      queue.ForEach(num_packs, CopyRowsOfKeys<Pack>{grid, rows, bags.inverse, out});
-    } else {
-      queue.ForEach(num_packs, PoolBags<Pack>{grid, rows, bags, out});
-    }
+  WithElement(source.plane, [&](auto* plane) {
+    using Number = std::remove_pointer_t<decltype(plane)>;
+    WithPack(dim, {plane, source.absent_values, out}, [&](auto pack) {
+      using Pack = decltype(pack);
+      const PackGrid<Pack> grid(dim);
+      const PooledRows<Number> rows{source};
+      const int64_t num_packs = bags.num_bags * grid.packs_per_row();
+      if (bags.combiner == Combiner::kNone) {
+        queue.ForEach(num_packs, CopyRowsOfKeys<Pack, Number>{grid, rows, bags.inverse, out});
+      } else {
+        queue.ForEach(num_packs, PoolBags<Pack, Number>{grid, rows, bags, out});
+      }
+    });
   });
 }
 

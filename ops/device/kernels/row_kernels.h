@@ -8,6 +8,7 @@
 #include "ops/device/memory/count.h"
 #include "ops/device/memory/float_pack.h"
 #include "ops/engine/first_value_columns.h"
+#include "ops/engine/rounding.h"
 #include "ops/engine/row_sum.h"
 
 namespace sok {
@@ -21,18 +22,22 @@ SOK_HOST_DEVICE Pack FirstValuePack(const FirstValue& first_value, int64_t dim, 
   if (first_value.kind == FirstValue::Kind::kRows) {
     const float* columns = first_value.rows + KeyInPeriod(first_value, key) * dim + column;
     SOK_UNROLL
-    for (int i = 0; i < Pack::width; ++i) pack.at[i] = columns[i];
+    for (int i = 0; i < Pack::width; ++i) pack.at[i] = AsElement(first_value.element, columns[i]);
     return pack;
   }
   if (first_value.kind == FirstValue::Kind::kConstant) {
     SOK_UNROLL
-    for (int i = 0; i < Pack::width; ++i) pack.at[i] = first_value.low_or_mean;
+    for (int i = 0; i < Pack::width; ++i) {
+      pack.at[i] = AsElement(first_value.element, first_value.low_or_mean);
+    }
     return pack;
   }
   const RandomWords words = DrawColumns(first_value, key, column / kColumnsPerDraw);
   if constexpr (Pack::width == kColumnsPerDraw) {
     SOK_UNROLL
-    for (int i = 0; i < Pack::width; ++i) pack.at[i] = ColumnValue(first_value, words.word[i]);
+    for (int i = 0; i < Pack::width; ++i) {
+      pack.at[i] = AsElement(first_value.element, ColumnValue(first_value, words.word[i]));
+    }
   } else {
     // Not words.word[column % 4]: an array indexed at run time does not stay in registers.
     uint32_t word = words.word[0];
@@ -40,18 +45,18 @@ SOK_HOST_DEVICE Pack FirstValuePack(const FirstValue& first_value, int64_t dim, 
     for (int i = 1; i < kColumnsPerDraw; ++i) {
       if (column % kColumnsPerDraw == i) word = words.word[i];
     }
-    pack.at[0] = ColumnValue(first_value, word);
+    pack.at[0] = AsElement(first_value.element, ColumnValue(first_value, word));
   }
   return pack;
 }
 
 /// out[i] = plane[row_ids[i]]; out[i] is unchanged if row_ids[i] < 0.
-template <typename Pack>
+template <typename Pack, typename Number>
 struct GatherPacks {
   PackGrid<Pack> grid;
   int64_t dim;
   const int64_t* row_ids;
-  const float* plane;
+  const Number* plane;
   float* out;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
@@ -64,13 +69,13 @@ struct GatherPacks {
 };
 
 /// plane[row_ids[i]] = rows[i], for distinct row ids; skips row_ids[i] < 0.
-template <typename Pack>
+template <typename Pack, typename Number>
 struct ScatterPacks {
   PackGrid<Pack> grid;
   int64_t dim;
   const int64_t* row_ids;
   const float* rows;
-  float* plane;
+  Number* plane;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
@@ -82,14 +87,14 @@ struct ScatterPacks {
 };
 
 /// plane[row_ids[k]] = first value of keys[k].
-template <typename Pack>
+template <typename Pack, typename Number>
 struct FillFirstValues {
   PackGrid<Pack> grid;
   int64_t dim;
   FirstValue first_value;  // not kPreset
   const int64_t* keys;
   const int64_t* row_ids;
-  float* plane;
+  Number* plane;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
@@ -117,14 +122,14 @@ struct WriteAbsentRows {
 };
 
 /// plane[row_ids[k]] = rows[sources[k]], for new rows whose values come from the caller.
-template <typename Pack>
+template <typename Pack, typename Number>
 struct CopyGivenRows {
   PackGrid<Pack> grid;
   int64_t dim;
   const int64_t* row_ids;
   const int32_t* sources;
   const float* rows;
-  float* plane;
+  Number* plane;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
@@ -151,10 +156,20 @@ struct FillRows {
   }
 };
 
+/// salts[row_ids[k]] = salt of keys[k].
+struct WriteSalts {
+  const int64_t* keys;
+  const int64_t* row_ids;
+  Bfloat16* salts;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const { salts[row_ids[i]] = SaltOf(keys[i]); }
+};
+
 /// sums[i] = RowSum(sums[i], rows[i]).
+template <typename Number>
 struct SumOfRow {
   int64_t width;
-  const float* rows;
+  const Number* rows;
   uint64_t* sums;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
@@ -163,24 +178,24 @@ struct SumOfRow {
 };
 
 /// As Engine::GatherRows, on a queue.
-template <typename Queue>
+template <typename Queue, typename Number>
 void GatherRows(Queue& queue, Count num_rows, int64_t dim,
                 const int64_t* row_ids,  // [num_rows]
-                const float* plane,      // [rows, dim]
+                const Number* plane,     // [rows, dim]
                 float* out) {            // [num_rows, dim]
   ForEachPack(queue, num_rows, dim, {plane, out}, [&](auto pack, auto grid) {
-    return GatherPacks<decltype(pack)>{grid, dim, row_ids, plane, out};
+    return GatherPacks<decltype(pack), Number>{grid, dim, row_ids, plane, out};
   });
 }
 
 /// plane[row_ids[i]] = rows[i]; row ids are distinct. Skips row_ids[i] < 0.
-template <typename Queue>
+template <typename Queue, typename Number>
 void ScatterRows(Queue& queue, Count num_rows, int64_t dim,
                  const int64_t* row_ids,  // [num_rows]
                  const float* rows,       // [num_rows, dim]
-                 float* plane) {          // [rows, dim]
+                 Number* plane) {         // [rows, dim]
   ForEachPack(queue, num_rows, dim, {plane, rows}, [&](auto pack, auto grid) {
-    return ScatterPacks<decltype(pack)>{grid, dim, row_ids, rows, plane};
+    return ScatterPacks<decltype(pack), Number>{grid, dim, row_ids, rows, plane};
   });
 }
 

@@ -52,6 +52,7 @@ void AddToRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows,
                const int64_t* row_ids,  // [num_rows]
                const float* values,     // [num_rows, plane.width]
                const RowsView& plane) {
+  FloatsOf(plane);  // throws if they are not
   if (num_rows == 0) return;
   const DistinctRows distinct = FindDistinctRows(queue, scratch, num_rows, row_ids);
   Bags bags;
@@ -69,11 +70,11 @@ void AddToRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows,
 }
 
 /// As Engine::AssignRows, on a queue.
-template <typename Queue>
+template <typename Queue, typename Number>
 void AssignRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows, int64_t dim,
                 const int64_t* row_ids,  // [num_rows]
                 const float* rows,       // [num_rows, dim]
-                float* plane) {          // [rows, dim]
+                Number* plane) {         // [rows, dim]
   if (num_rows == 0) return;
   const DistinctRows distinct = FindDistinctRows(queue, scratch, num_rows, row_ids);
   auto* last = scratch.template Take<uint32_t>(num_rows);
@@ -82,7 +83,7 @@ void AssignRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows, int64_t
   queue.ForEach(distinct.count, FlipBits{last});
   const auto* sources = reinterpret_cast<const int32_t*>(last);
   ForEachPack(queue, distinct.count, dim, {rows, plane}, [&](auto pack, auto grid) {
-    return CopyGivenRows<decltype(pack)>{grid, dim, distinct.row_ids, sources, rows, plane};
+    return CopyGivenRows<decltype(pack), Number>{grid, dim, distinct.row_ids, sources, rows, plane};
   });
 }
 

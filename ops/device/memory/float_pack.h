@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "ops/base/halves.h"
 #include "ops/base/hash.h"
 #include "ops/base/host_device.h"
 #include "ops/device/memory/count.h"
@@ -28,6 +29,41 @@ SOK_HOST_DEVICE Pack LoadPack(const float* address) {
 template <typename Pack>
 SOK_HOST_DEVICE void StorePack(float* address, const Pack& pack) {
   *reinterpret_cast<Pack*>(address) = pack;
+}
+
+/// As many adjacent numbers of two bytes, also moved with one instruction.
+template <typename Number, int kWidth>
+struct alignas(2 * kWidth) HalfPack {
+  Number at[kWidth];
+};
+
+/// Widens.
+template <typename Pack, typename Number>
+SOK_HOST_DEVICE Pack LoadPack(const Number* address) {
+  const auto halves = *reinterpret_cast<const HalfPack<Number, Pack::width>*>(address);
+  Pack pack;
+  SOK_UNROLL
+  for (int i = 0; i < Pack::width; ++i) pack.at[i] = Widened(halves.at[i]);
+  return pack;
+}
+
+/// Rounds the number of column i of the pack by draw(i).
+template <typename Pack, typename Number, typename Draw>
+SOK_HOST_DEVICE void StorePack(Number* address, const Pack& pack, const Draw& draw) {
+  HalfPack<Number, Pack::width> halves;
+  SOK_UNROLL
+  for (int i = 0; i < Pack::width; ++i) RoundTo(pack.at[i], draw(i), &halves.at[i]);
+  *reinterpret_cast<HalfPack<Number, Pack::width>*>(address) = halves;
+}
+template <typename Pack, typename Draw>
+SOK_HOST_DEVICE void StorePack(float* address, const Pack& pack, const Draw&) {
+  StorePack(address, pack);
+}
+
+/// Rounds to nearest.
+template <typename Pack, typename Number>
+SOK_HOST_DEVICE void StorePack(Number* address, const Pack& pack) {
+  StorePack(address, pack, [](int) { return kToNearest; });
 }
 
 /// For outputs that are not read soon: they leave the cache to the index and to rows.
@@ -88,12 +124,12 @@ class PackGrid {
   uint64_t reciprocal_;
 };
 
-/// Calls body(FloatPack<4>{}) if rows of `dim` floats in these arrays can be cut into 16-byte
-/// packs, else body(FloatPack<1>{}).
+/// Calls body(FloatPack<4>{}) if rows of `dim` numbers in these arrays can be cut into packs of
+/// four, else body(FloatPack<1>{}).
 template <typename Body>
-void WithPack(int64_t dim, std::initializer_list<const float*> arrays, Body&& body) {
+void WithPack(int64_t dim, std::initializer_list<const void*> arrays, Body&& body) {
   bool is_aligned = dim % 4 == 0;
-  for (const float* array : arrays) is_aligned &= reinterpret_cast<uintptr_t>(array) % 16 == 0;
+  for (const void* array : arrays) is_aligned &= reinterpret_cast<uintptr_t>(array) % 16 == 0;
   if (is_aligned) {
     body(FloatPack<4>{});
   } else {
@@ -101,11 +137,11 @@ void WithPack(int64_t dim, std::initializer_list<const float*> arrays, Body&& bo
   }
 }
 
-/// Runs the kernel make_kernel(pack, grid) on all packs of `num_rows` rows of `dim` floats;
+/// Runs the kernel make_kernel(pack, grid) on all packs of `num_rows` rows of `dim` numbers;
 /// `arrays` as in WithPack.
 template <typename Queue, typename MakeKernel>
 void ForEachPack(Queue& queue, Count num_rows, int64_t dim,
-                 std::initializer_list<const float*> arrays, const MakeKernel& make_kernel) {
+                 std::initializer_list<const void*> arrays, const MakeKernel& make_kernel) {
   WithPack(dim, arrays, [&](auto pack) {
     const PackGrid<decltype(pack)> grid(dim);
     queue.ForEach(num_rows.Times(grid.packs_per_row()), make_kernel(pack, grid));

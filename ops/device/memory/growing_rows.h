@@ -82,6 +82,7 @@ struct DevicePlanes {
   };
   GrowingRows<Queue>* rows = nullptr;  // of width dim, or nullptr: the caller fills the rows
   std::vector<Slot> slots;
+  GrowingRows<Queue>* salts = nullptr;  // as Planes::salts
 
   /// Grows every plane to at least `num_rows` rows, num_rows <= capacity. Throws kOutOfMemory and
   /// leaves all planes as they were: memory taken by one may be needed by another.
@@ -116,6 +117,7 @@ struct DevicePlanes {
   void ForEach(const Call& call) const {
     if (rows != nullptr) call(*rows);
     for (const Slot& slot : slots) call(*slot.rows);
+    if (salts != nullptr) call(*salts);
   }
 };
 

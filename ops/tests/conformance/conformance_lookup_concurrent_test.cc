@@ -22,7 +22,7 @@ using testing::Words;
 struct Rows {
   Rows(int64_t num_distinct, int64_t row_dim)
       : dim(row_dim),
-        plane(Random(2 * num_distinct * dim, 1)),
+        plane(testing::AsElements(Random(2 * num_distinct * dim, 1))),
         absent(Random(num_distinct * dim, 2)) {
     for (int64_t d = 0; d < num_distinct; ++d) {
       row_ids.push_back(d % 4 == 0 ? kNoRow : (d * 7) % (2 * num_distinct));
@@ -34,7 +34,7 @@ struct Rows {
     return row_id < 0 ? absent.data() + d * dim : plane.data() + row_id * dim;
   }
   RowSource Upload(CallWithArrays& arrays) const {
-    return {FloatRows(arrays.Upload(plane), dim), arrays.Upload(row_ids), arrays.Upload(absent)};
+    return {arrays.UploadRows(plane, dim), arrays.Upload(row_ids), arrays.Upload(absent)};
   }
 
   int64_t dim;
@@ -55,7 +55,7 @@ Floats Pool(const TestedEngine& engine, const RandomBatch& batch, const Rows& ro
 
 SOK_TEST(PoolingAddsUpTheRowsOfEachBag) {
   const TestedEngine cpu{"CPU", CpuEngine(), SerialExecutor()};
-  ForAllBatches([&](const RandomBatch& batch, int64_t dim) {
+  const auto check = [&](const RandomBatch& batch, int64_t dim) {
     const Rows rows(batch.bags.num_distinct, dim);
     std::vector<double> expected(static_cast<size_t>(batch.bags.num_bags * dim));
     batch.ForEach([&](int64_t i, int64_t bag, double factor) {
@@ -68,7 +68,8 @@ SOK_TEST(PoolingAddsUpTheRowsOfEachBag) {
     for (const TestedEngine& engine : testing::TestedEngines()) {
       CHECK_TRUE(Pool(engine, batch, rows) == of_cpu);
     }
-  });
+  };
+  testing::WithAllElements([&] { ForAllBatches(check); });
 }
 
 SOK_TEST(WithoutRowIdsTheRowsStandInOrder) {
@@ -82,7 +83,7 @@ SOK_TEST(WithoutRowIdsTheRowsStandInOrder) {
     const Bags bags = Uploaded(arrays, batch);
     auto* out = arrays.Empty<float>(50 * dim);
     auto* expected = arrays.Empty<float>(50 * dim);
-    const RowsView rows = FloatRows(arrays.Upload(plane), dim);
+    const RowsView rows = arrays.UploadRows(plane, dim);
     engine.engine.PoolRows(arrays.call(), bags, {rows, nullptr, nullptr}, out);
     engine.engine.PoolRows(arrays.call(), bags, {rows, arrays.Upload(in_order), nullptr}, expected);
     CHECK_TRUE(arrays.Download(out, 50 * dim) == arrays.Download(expected, 50 * dim));

@@ -17,18 +17,21 @@ using testing::Words;
 
 Floats Read(const TestedEngine& engine, const Plane& plane, int64_t row_id) {
   CallWithArrays arrays(engine);
-  return arrays.Download(plane.data().From(row_id).As<const float>(), plane.width());
+  return arrays.DownloadRows(plane.data().From(row_id), 1);
 }
 
 void Write(const TestedEngine& engine, const Plane& plane, int64_t row_id, float value) {
-  engine.engine.Fill(*engine.NewCall(), plane.data().From(row_id).As<float>(), plane.width(),
-                     value);
+  CallWithArrays arrays(engine);
+  const Floats row(static_cast<size_t>(plane.width()), value);
+  engine.engine.ScatterRows(arrays.call(), 1, arrays.Upload(Ids{row_id}), arrays.Upload(row),
+                            plane.data());
 }
 
 SOK_TEST(RowsAreZerosUntilWrittenAndAfterRelease) {
   OnAllEngines([](const TestedEngine& engine) {
     for (const bool rows_fill_in_order : {true, false}) {
-      const auto plane = engine.engine.MakePlane({10'000, 3, rows_fill_in_order});
+      const auto plane =
+          engine.engine.MakePlane({10'000, 3, rows_fill_in_order, testing::ElementUnderTest()});
       CHECK_EQ(plane->width(), 3);
       for (int time = 0; time < 2; ++time) {
         plane->Reserve(9000);
@@ -59,7 +62,8 @@ SOK_TEST(APlaneOfADeclaredCapacityStaysWhereItIs) {
 SOK_TEST(WithoutACapacityAPlaneGrowsAndKeepsWhatItHolds) {
   constexpr int64_t kWidth = 1 << 18;  // 1 MiB per row
   OnAllEngines([](const TestedEngine& engine) {
-    const auto plane = engine.engine.MakePlane({kMaxRows, kWidth});
+    const auto plane =
+        engine.engine.MakePlane({kMaxRows, kWidth, true, testing::ElementUnderTest()});
     plane->Reserve(2);
     Write(engine, *plane, 1, 3.0f);
     const int64_t num_rows = plane->num_rows();

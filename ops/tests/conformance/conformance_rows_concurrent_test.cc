@@ -108,8 +108,10 @@ SOK_TEST(GatherCopiesHeldRows) {
     CallWithArrays arrays(engine);
     float* out = arrays.Upload(rows);
     engine.engine.GatherRows(arrays.call(), Size(kRowIds), arrays.Upload(kRowIds),
-                             FloatRows(arrays.Upload(plane), dim), out);
-    ForHeldColumns(dim, [&](size_t in_plane, size_t in_rows) { rows[in_rows] = plane[in_plane]; });
+                             arrays.UploadRows(plane, dim), out);
+    ForHeldColumns(dim, [&](size_t in_plane, size_t in_rows) {
+      rows[in_rows] = AsElement(testing::ElementUnderTest(), plane[in_plane]);
+    });
     CHECK_TRUE(arrays.Download(out, Size(rows)) == rows);
   });
 }
@@ -117,11 +119,11 @@ SOK_TEST(GatherCopiesHeldRows) {
 SOK_TEST(ScatterReplacesHeldRows) {
   ForAllDims([](const TestedEngine& engine, int64_t dim, Floats plane, const Floats& rows) {
     CallWithArrays arrays(engine);
-    float* out = arrays.Upload(plane);
+    const RowsView out = arrays.UploadRows(plane, dim);
     engine.engine.ScatterRows(arrays.call(), Size(kRowIds), arrays.Upload(kRowIds),
-                              arrays.Upload(rows), FloatRows(out, dim));
+                              arrays.Upload(rows), out);
     ForHeldColumns(dim, [&](size_t in_plane, size_t in_rows) { plane[in_plane] = rows[in_rows]; });
-    CHECK_TRUE(arrays.Download(out, Size(plane)) == plane);
+    CHECK_TRUE(arrays.DownloadRows(out, Size(plane) / dim) == testing::AsElements(plane));
   });
 }
 
@@ -134,6 +136,7 @@ SOK_TEST(AbsentRowsGetTheirFirstValues) {
     for (const auto kind : {Kind::kPreset, Kind::kUniform, Kind::kRows}) {
       CallWithArrays arrays(engine);
       FirstValue first_value{kind, 1.0f, 2.0f, FirstValueStream(3, "t"), 7};
+      first_value.element = testing::ElementUnderTest();
       first_value.rows = arrays.Upload(given);
       float* out = arrays.Upload(rows);
       engine.engine.FillAbsentRows(arrays.call(), Size(kRowIds), dim, first_value,
@@ -154,8 +157,8 @@ SOK_TEST(AbsentRowsGetTheirFirstValues) {
 SOK_TEST(ManyAbsentRowsGetTheirFirstValues) {
   OnAllEngines([](const TestedEngine& engine) {
     constexpr int64_t kCount = 3000;
-    const FirstValue first_value{FirstValue::Kind::kNormal, 0.0f, 1.0f, FirstValueStream(3, "t"),
-                                 100};
+    FirstValue first_value{FirstValue::Kind::kNormal, 0.0f, 1.0f, FirstValueStream(3, "t"), 100};
+    first_value.element = testing::ElementUnderTest();
     Ids keys;
     Ids row_ids;
     Floats expected(kCount * 3, 5.0f);
@@ -190,14 +193,20 @@ SOK_TEST(RepeatedRowsAddUpAndTheLastAssignedStays) {
       CallWithArrays arrays(engine);
       const int64_t* ids = arrays.Upload(row_ids);
       const float* given = arrays.Upload(values);
-      float* plane = arrays.Upload(Floats(static_cast<size_t>(10 * dim), 1.0f));
-      engine.engine.AddToRows(arrays.call(), 0, ids, given, FloatRows(plane, dim));
-      engine.engine.AddToRows(arrays.call(), 3000, ids, given, FloatRows(plane, dim));
-      CHECK_TRUE(arrays.Download(plane, 10 * dim) == sums);
-      plane = arrays.Upload(Floats(static_cast<size_t>(10 * dim), 1.0f));
-      engine.engine.AssignRows(arrays.call(), 0, ids, given, FloatRows(plane, dim));
-      engine.engine.AssignRows(arrays.call(), 3000, ids, given, FloatRows(plane, dim));
-      CHECK_TRUE(arrays.Download(plane, 10 * dim) == last);
+      const Floats ones(static_cast<size_t>(10 * dim), 1.0f);
+      RowsView plane = arrays.UploadRows(ones, dim);
+      if (plane.element == Element::kFloat32) {
+        engine.engine.AddToRows(arrays.call(), 0, ids, given, plane);
+        engine.engine.AddToRows(arrays.call(), 3000, ids, given, plane);
+        CHECK_TRUE(arrays.DownloadRows(plane, 10) == sums);
+      } else {
+        CHECK_THROWS(ErrorCode::kInvalidArgument, {"rows must be float32"},
+                     engine.engine.AddToRows(arrays.call(), 3000, ids, given, plane));
+      }
+      plane = arrays.UploadRows(ones, dim);
+      engine.engine.AssignRows(arrays.call(), 0, ids, given, plane);
+      engine.engine.AssignRows(arrays.call(), 3000, ids, given, plane);
+      CHECK_TRUE(arrays.DownloadRows(plane, 10) == last);
     }
   });
 }
@@ -208,14 +217,20 @@ SOK_TEST(SumsTellRowsThatDiffer) {
   for (const int64_t width : {1, 2, 7, 8, 16, 19, 32}) {
     const Floats rows = Random(kRows * width, static_cast<uint32_t>(width));
     std::vector<uint64_t> before(kRows), expected(kRows);
-    for (size_t i = 0; i < kRows; ++i) {
-      before[i] = i % 3;
-      expected[i] = RowSum(before[i], &rows[i * static_cast<size_t>(width)], width);
-    }
-    CHECK_EQ(std::unordered_set<uint64_t>(expected.begin(), expected.end()).size(), size_t{kRows});
+    for (size_t i = 0; i < kRows; ++i) before[i] = i % 3;
     OnAllEngines([&](const TestedEngine& engine) {
+      CallWithArrays host({"CPU", CpuEngine(), SerialExecutor()});
+      WithElement(host.UploadRows(rows, width), [&](const auto* on_host) {
+        for (size_t i = 0; i < kRows; ++i) {
+          expected[i] = RowSum(before[i], on_host + i * static_cast<size_t>(width), width);
+        }
+      });
+      if (width > 1 || testing::ElementUnderTest() == Element::kFloat32) {
+        CHECK_EQ(std::unordered_set<uint64_t>(expected.begin(), expected.end()).size(),
+                 size_t{kRows});
+      }
       CallWithArrays arrays(engine);
-      const RowsView plane = FloatRows(arrays.Upload(rows), width);
+      const RowsView plane = arrays.UploadRows(rows, width);
       auto* sums = arrays.Upload(before);
       engine.engine.SumRows(arrays.call(), 0, kRows, plane, sums);
       CHECK_TRUE(arrays.Download(sums, kRows) == expected);

@@ -2,10 +2,9 @@
 // Every rule on every engine: compared with formulas in double precision, and the CPU's bits.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <map>
 
 #include "ops/tests/conformance/random_batch.h"
+#include "ops/tests/conformance/tested_rules.h"
 
 namespace sok {
 namespace {
@@ -14,125 +13,25 @@ using testing::CallWithArrays;
 using testing::CheckNear;
 using testing::Floats;
 using testing::Ids;
-using testing::OnAllEngines;
+using testing::OnAllEnginesWithFloats;
 using testing::Random;
+using testing::RowOfDoubles;
+using testing::Rules;
 using testing::Size;
 using testing::TestedEngine;
+using testing::TestedRule;
 using testing::Words;
 
-struct RowOfDoubles {
-  std::vector<double> gradients, values;
-  std::vector<std::vector<double>> states;  // [kStates][StateWidth]
-};
-
-struct TestedRule {
-  const char* name;
-  Rule rule;
-  std::function<void(double g, double& value, double* states)> formula;
-  std::function<void(RowOfDoubles* row)> row_formula = nullptr;  // instead, of a whole row
-
-  int num_states() const {
-    return std::visit([](const auto& one_rule) { return one_rule.kStates; }, rule);
-  }
-  int64_t state_width(int64_t dim) const {
-    return std::visit([=](const auto& one_rule) { return StateWidth(one_rule, dim); }, rule);
-  }
-};
-
-TestedRule Momentum(const char* name, bool use_nesterov) {
-  MomentumRule rule;
-  rule.learning_rate = 0.1f;
-  rule.momentum = 0.9f;
-  rule.use_nesterov = use_nesterov;
-  return {name, rule, [use_nesterov](double g, double& value, double* states) {
-            states[0] = 0.9 * states[0] + g;
-            value -= 0.1 * (use_nesterov ? g + 0.9 * states[0] : states[0]);
-          }};
-}
-
-/// TensorFlow's ApplyFtrlV2.
-void Ftrl(double g, double& value, double* states) {
-  const double new_sum = states[0] + g * g;
-  const double sigma = (std::sqrt(new_sum) - std::sqrt(states[0])) / 0.1;
-  states[1] += g + 2 * 0.01 * value - sigma * value;
-  states[0] = new_sum;
-  const double clipped = std::max(-0.3, std::min(0.3, states[1]));
-  value = (clipped - states[1]) / (std::sqrt(new_sum) / 0.1 + 2 * 0.02);
-}
-
-/// DeepRec's KvSparseApplyFtrlOp.
-void FtrlGroupLasso(RowOfDoubles* row) {
-  std::vector<double> quadratics;
-  double squares = 0;
-  for (size_t c = 0; c < row->values.size(); ++c) {
-    const double g = row->gradients[c], shrunk = g + 2 * 0.01 * row->values[c];
-    double& sum = row->states[0][c];
-    const double root = std::sqrt(sum + shrunk * shrunk);
-    row->states[1][c] += shrunk - (root - std::sqrt(sum)) / 0.1 * row->values[c];
-    quadratics.push_back(root / 0.1 + 2 * 0.02);
-    squares += row->states[1][c] * row->states[1][c];
-    sum += g * g;
-  }
-  const double norm = std::sqrt(squares);
-  for (size_t c = 0; c < row->values.size(); ++c) {
-    const double scale = norm > 0.9 ? (0.9 - norm) / (quadratics[c] * norm) : 0;
-    row->values[c] = scale * row->states[1][c];
-  }
-}
-
-void RowWiseAdagrad(RowOfDoubles* row) {
-  double squares = 0;
-  for (const double g : row->gradients) squares += g * g;
-  double& sum = row->states[0][0];
-  sum += squares / static_cast<double>(row->values.size());
-  for (size_t c = 0; c < row->values.size(); ++c) {
-    row->values[c] -= 0.1 * row->gradients[c] / (std::sqrt(sum) + 1e-7);
-  }
-}
-
-std::vector<TestedRule> Rules() {
-  return {
-      {"sgd", SgdRule{0.1f}, [](double g, double& value, double*) { value -= 0.1 * g; }},
-      {"adagrad", AdagradRule{0.1f, 1e-7f},
-       [](double g, double& value, double* states) {
-         states[0] += g * g;
-         value -= 0.1 * g / (std::sqrt(states[0]) + 1e-7);
-       }},
-      {"row-wise adagrad", RowWiseAdagradRule{0.1f, 1e-7f}, nullptr, RowWiseAdagrad},
-      {"adam", AdamRule{0.01f, 0.9f, 0.999f, 1e-7f},
-       [](double g, double& value, double* states) {
-         states[0] = 0.9 * states[0] + 0.1 * g;
-         states[1] = 0.999 * states[1] + 0.001 * g * g;
-         value -= 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
-       }},
-      {"adamw", AdamWRule{{0.01f, 0.9f, 0.999f, 1e-7f}, 0.05f},
-       [](double g, double& value, double* states) {
-         states[0] = 0.9 * states[0] + 0.1 * g;
-         states[1] = 0.999 * states[1] + 0.001 * g * g;
-         value = 0.95 * value - 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
-       }},
-      {"decay", DecayRule{0.75f, 0.4f},
-       [](double, double&, double* states) { states[0] = std::max(0.75 * states[0], 0.4); }},
-      {"ftrl", FtrlRule{0.1f, 0.3f, 0.02f, 0.01f}, Ftrl},
-      {"ftrl group lasso", FtrlGroupLassoRule{0.1f, 0.9f, 0.02f, 0.01f}, nullptr, FtrlGroupLasso},
-      Momentum("momentum", false),
-      Momentum("nesterov momentum", true),
-      {"rmsprop", RmspropRule{0.01f, 0.9f, 0.8f, 1e-3f},
-       [](double g, double& value, double* states) {
-         states[0] = 0.9 * states[0] + 0.1 * g * g;
-         states[1] = 0.8 * states[1] + 0.01 * g / std::sqrt(states[0] + 1e-3);
-         value -= states[1];
-       }}};
-}
-
 constexpr int64_t kNumRows = 300;
+constexpr uint64_t kStream = 7;
 const Ids kGradientRows = {7, 0, 299, kNoRow, 150, 151, 3};
 
 struct Case {
   int64_t dim;
   bool are_states_side_by_side;
-  bool rows_in_use;     // all rows in use, not only the given ones
-  bool use_hash_index;  // else every third row and the last are in use
+  bool rows_in_use;            // all rows in use, not only the given ones
+  bool use_hash_index;         // else every third row and the last are in use
+  bool is_stochastic = false;  // the rounding of rows of two bytes
 };
 
 struct Values {
@@ -145,16 +44,27 @@ bool IsInUse(const Case& of_case, int64_t row) {
 }
 
 Values FirstOnes(const TestedRule& rule, const Case& of_case) {
-  return {Random(kNumRows * of_case.dim, 1),
+  return {testing::AsElements(Random(kNumRows * of_case.dim, 1)),
           Random(kNumRows * rule.state_width(of_case.dim) * rule.num_states(), 2, 0.1f)};
 }
 
 Floats Gradients(const Case& of_case) { return Random(Size(kGradientRows) * of_case.dim, 3); }
 
-/// A table with keys for the rows in use, and its planes with these values.
+void RoundEach(Element element, RowDraws draws, int64_t dim, float* row) {
+  WithElement({nullptr, element, 1}, [&](auto* of_type) {
+    std::remove_pointer_t<decltype(of_type)> number;
+    for (int64_t column = 0; column < dim; ++column) {
+      RoundTo(row[column], draws.At(static_cast<uint32_t>(column)), &number);
+      row[column] = Widened(number);
+    }
+  });
+}
+
+/// A table with keys for the rows in use, and its planes with these values, or with other rows.
 class RuleTable {
  public:
-  RuleTable(const TestedEngine& engine, const TestedRule& rule, const Case& of_case)
+  RuleTable(const TestedEngine& engine, const TestedRule& rule, const Case& of_case,
+            const Floats* rows = nullptr)
       : engine_(engine),
         arrays_(engine),
         num_states_(rule.num_states()),
@@ -169,7 +79,8 @@ class RuleTable {
     table_->FindOrInsert(arrays_.call(), {Size(keys), arrays_.Upload(keys), true}, {},
                          arrays_.Empty<int64_t>(Size(keys)));
     const Values values = FirstOnes(rule, of_case);
-    planes_.rows = FloatRows(arrays_.Upload(values.rows), of_case.dim);
+    planes_.rows = arrays_.UploadRows(rows != nullptr ? *rows : values.rows, of_case.dim);
+    if (of_case.is_stochastic) planes_.rounding = {UploadSalts(), kStream};
     const int64_t row_states = num_states_ * state_width_;
     const RowsView side_by_side = FloatRows(arrays_.Upload(values.states), row_states);
     for (int s = 0; s < num_states_; ++s) {
@@ -191,7 +102,7 @@ class RuleTable {
   }
 
   Values Read() {
-    Values values{arrays_.Download(planes_.rows.As<float>(), kNumRows * case_.dim),
+    Values values{arrays_.DownloadRows(planes_.rows, kNumRows),
                   Floats(static_cast<size_t>(kNumRows * state_width_ * num_states_))};
     for (int s = 0; s < num_states_; ++s) {
       const auto& state = planes_.states[s];
@@ -205,6 +116,11 @@ class RuleTable {
   }
 
  private:
+  const Bfloat16* UploadSalts() {
+    std::vector<Bfloat16> salts;
+    for (int64_t row = 0; row < kNumRows; ++row) salts.push_back(SaltOf(row));
+    return arrays_.Upload(salts);
+  }
   Floats OfState(const Floats& states, int s) const {
     Floats of_one;
     for (int64_t row = 0; row < kNumRows; ++row) {
@@ -293,9 +209,49 @@ SOK_TEST(RulesFollowTheirFormulasWithTheSameBits) {
   }
 }
 
+/// A step on rows of two bytes, read wide, is that on rows of float32 with each number rounded: to
+/// nearest, or by what the row's key, the column and the step draw.
+SOK_TEST(RulesRoundRowsOfTwoBytes) {
+  const TestedEngine cpu{"CPU", CpuEngine(), SerialExecutor()};
+  for (const Element element : {Element::kBfloat16, Element::kFloat16}) {
+    for (const TestedRule& rule : Rules()) {
+      for (const int64_t dim : {1, 6, 16, 20, 64}) {
+        for (const bool is_stochastic : {true, false}) {
+          for (const bool rows_in_use : {false, true}) {
+            for (const bool use_hash_index : {true, false}) {
+              const Case of_case{dim, dim > 6, rows_in_use, use_hash_index, is_stochastic};
+              testing::ElementUnderTest() = element;
+              std::vector<Values> found;
+              for (const TestedEngine& engine : testing::TestedEngines()) {
+                found.push_back(Apply(engine, rule, of_case));
+              }
+              Values expected = FirstOnes(rule, of_case);
+              const Floats first = expected.rows;
+              testing::ElementUnderTest() = Element::kFloat32;
+              RuleTable of_floats(cpu, rule, of_case, &first);
+              of_floats.Apply(rule.rule, kGradientRows, Gradients(of_case));
+              expected = of_floats.Read();
+              for (int64_t row = 0; row < kNumRows; ++row) {
+                const Bfloat16 salt = SaltOf(row);
+                const Rounding rounding{is_stochastic ? &salt : nullptr, kStream};
+                RoundEach(element, rounding.OfRow(0), dim,
+                          &expected.rows[static_cast<size_t>(row * dim)]);
+              }
+              for (const Values& values : found) {
+                CHECK_TRUE(values.rows == expected.rows);
+                CHECK_TRUE(values.states == expected.states);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 /// The CPU names the row; a device does not wait to report it, and writes nowhere else.
 SOK_TEST(GradientsOfNoRowChangeNothing) {
-  OnAllEngines([](const TestedEngine& engine) {
+  OnAllEnginesWithFloats([](const TestedEngine& engine) {
     for (const bool rows_in_use : {false, true}) {
       for (const bool use_hash_index : {true, false}) {
         const TestedRule rule = Rules()[1];
@@ -321,7 +277,7 @@ SOK_TEST(GradientsOfNoRowChangeNothing) {
 
 /// As in TensorFlow, which multiplies m by beta1 without adding a zero.
 SOK_TEST(AdamKeepsTheSignOfZeroWithoutAGradient) {
-  OnAllEngines([](const TestedEngine& engine) {
+  OnAllEnginesWithFloats([](const TestedEngine& engine) {
     for (const bool use_hash_index : {true, false}) {
       const auto table = engine.engine.MakeTable(testing::Options(use_hash_index, 10));
       CallWithArrays arrays(engine);
@@ -346,7 +302,7 @@ SOK_TEST(AdamKeepsTheSignOfZeroWithoutAGradient) {
 }
 
 SOK_TEST(NoGradientsAndNoRows) {
-  OnAllEngines([](const TestedEngine& engine) {
+  OnAllEnginesWithFloats([](const TestedEngine& engine) {
     const auto table = engine.engine.MakeTable(testing::Options(true, 10));
     CallWithArrays arrays(engine);
     RulePlanes planes;

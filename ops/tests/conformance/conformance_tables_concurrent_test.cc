@@ -148,7 +148,7 @@ SOK_TEST(GatherGivesRowsAndFirstValues) {
           const Floats row = table.FirstValueOf(keys[i]);
           expected.insert(expected.end(), row.begin(), row.end());
         }
-        CHECK_TRUE(table.Gather(keys) == expected);
+        CHECK_TRUE(table.Gather(keys) == testing::AsElements(expected));
         CHECK_EQ(table.num_keys(), 50);
       }
     }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ops/cpu/cpu_engine.h"
@@ -60,13 +61,41 @@ inline const std::vector<TestedEngine>& TestedEngines() {
   return *engines;
 }
 
+/// The type of the numbers in rows that are under test.
+inline Element& ElementUnderTest() {
+  static Element element = Element::kFloat32;
+  return element;
+}
+
 /// Calls test(engine) for all of them, and names the engine that fails.
 template <typename Test>
-void OnAllEngines(const Test& test) {
+void OnAllEnginesWithFloats(const Test& test) {
   for (const TestedEngine& tested : TestedEngines()) {
     std::cerr << "  " << tested.name << std::endl;
     test(tested);
   }
+}
+
+/// Calls run() with each element under test.
+template <typename Run>
+void WithAllElements(const Run& run) {
+  for (const auto& element : kElements) {
+    std::cerr << "  " << element.name << std::endl;
+    ElementUnderTest() = element.value;
+    run();
+  }
+  ElementUnderTest() = Element::kFloat32;
+}
+
+template <typename Test>
+void OnAllEngines(const Test& test) {
+  WithAllElements([&] { OnAllEnginesWithFloats(test); });
+}
+
+/// The values, as they are in rows of the element under test.
+inline Floats AsElements(Floats values) {
+  for (float& value : values) value = AsElement(ElementUnderTest(), value);
+  return values;
 }
 
 /// One call, and arrays in its memory.
@@ -98,6 +127,28 @@ class CallWithArrays {
     return values;
   }
 
+  /// Rows of the element under test, in memory of the call.
+  RowsView UploadRows(const Floats& values, int64_t width) {
+    RowsView rows = FloatRows(Upload(values), width);
+    if (ElementUnderTest() == Element::kFloat32) return rows;
+    rows.element = ElementUnderTest();
+    WithElement(rows, [&](auto* numbers) {
+      std::vector<std::remove_pointer_t<decltype(numbers)>> narrow(values.size());
+      for (size_t i = 0; i < values.size(); ++i) RoundTo(values[i], kToNearest, &narrow[i]);
+      rows.data = Upload(narrow);
+    });
+    return rows;
+  }
+  Floats DownloadRows(const RowsView& rows, int64_t num_rows) {
+    Floats values;
+    WithElement(rows, [&](auto* numbers) {
+      for (const auto number : Download(numbers, num_rows * rows.width)) {
+        values.push_back(Widened(number));
+      }
+    });
+    return values;
+  }
+
  private:
   Engine& engine_;
   std::unique_ptr<Call> call_;
@@ -113,6 +164,7 @@ inline TableOptions Options(bool use_hash_index, int64_t capacity, int64_t dim =
   options.capacity = capacity;
   options.use_hash_index = use_hash_index;
   options.first_value = {FirstValue::Kind::kUniform, 1.0f, 2.0f, FirstValueStream(1, "users")};
+  options.first_value.element = ElementUnderTest();
   return options;
 }
 
@@ -122,9 +174,12 @@ class TestedTable {
   TestedTable(const TestedEngine& tested, const TableOptions& options)
       : tested_(tested),
         table_(tested.engine.MakeTable(options)),
-        rows_(tested.engine.MakePlane({options.capacity, options.dim, options.use_hash_index})),
+        rows_(tested.engine.MakePlane(
+            {options.capacity, options.dim, options.use_hash_index, options.first_value.element})),
         slot_(tested.engine.MakePlane({options.capacity, kSlotWidth, options.use_hash_index})),
-        planes_{rows_.get(), {{slot_.get(), kSlotValue}}} {}
+        salts_(tested.engine.MakePlane(
+            {options.capacity, 1, options.use_hash_index, Element::kBfloat16})),
+        planes_{rows_.get(), {{slot_.get(), kSlotValue}}, salts_.get()} {}
 
   Table& table() const { return *table_; }
   Plane& rows() const { return *rows_; }
@@ -221,7 +276,10 @@ class TestedTable {
   Floats Slot(int64_t row_id) const { return Read(*slot_, row_id); }
   void WriteRow(int64_t row_id, float value) const {
     const std::unique_ptr<Call> call = tested_.NewCall();
-    tested_.engine.Fill(*call, rows_->data().From(row_id).As<float>(), options().dim, value);
+    CallWithArrays arrays(tested_);
+    tested_.engine.ScatterRows(*call, 1, arrays.Upload(Ids{row_id}),
+                               arrays.Upload(Floats(static_cast<size_t>(options().dim), value)),
+                               rows_->data());
     tested_.engine.Fill(*call, slot_->data().From(row_id).As<float>(), kSlotWidth, value);
   }
 
@@ -234,18 +292,22 @@ class TestedTable {
   void CheckIsFresh(int64_t key, int64_t row_id) const {
     CHECK_TRUE(Row(row_id) == FirstValueOf(key));
     CHECK_TRUE(Slot(row_id) == Floats(kSlotWidth, kSlotValue));
+    CallWithArrays arrays(tested_);
+    const auto* salt = salts_->data().From(row_id).As<const Bfloat16>();
+    CHECK_EQ(arrays.Download(salt, 1)[0].bits, SaltOf(key).bits);
   }
 
  private:
   Floats Read(const Plane& plane, int64_t row_id) const {
     CallWithArrays arrays(tested_);
-    return arrays.Download(plane.data().From(row_id).As<const float>(), plane.width());
+    return arrays.DownloadRows(plane.data().From(row_id), 1);
   }
 
   const TestedEngine& tested_;
   std::shared_ptr<Table> table_;
   std::shared_ptr<Plane> rows_;
   std::shared_ptr<Plane> slot_;
+  std::shared_ptr<Plane> salts_;
   Planes planes_;
 };
 

@@ -61,11 +61,10 @@ void RowMover::ExpectRows(int64_t num_rows) {
 }
 
 void RowMover::FromHostInOrder(int64_t num_rows, int64_t first_row, const float* values) {
-  WithElement(rows().From(first_row), [&](auto* to) {
-    if (values == to) return;
-    ExpectRows(first_row + num_rows);
-    call_.CopyFromHost(to, values, num_rows * width_);
-  });
+  float* const to = FloatsOf(rows().From(first_row));
+  if (values == to) return;
+  ExpectRows(first_row + num_rows);
+  call_.CopyFromHost(to, values, num_rows * width_);
 }
 
 }  // namespace sok

@@ -105,9 +105,8 @@ void TableFromRows::Append(const RowsBlock& block) {
   for (const Planes::Slot& slot : other_slots_) {
     if (slot.initial_value == 0) continue;
     slot.plane->ExpectRows(first + block.count);
-    WithElement(slot.plane->data().From(first), [&](auto* to) {
-      call_.engine().Fill(call_, to, block.count * slot.plane->width(), slot.initial_value);
-    });
+    call_.engine().Fill(call_, FloatsOf(slot.plane->data().From(first)),
+                        block.count * slot.plane->width(), slot.initial_value);
   }
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads and writes one row, whatever its numbers are.
+#ifndef SOK_OPS_CPU_ROWS_ROW_NUMBERS_H_
+#define SOK_OPS_CPU_ROWS_ROW_NUMBERS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "ops/base/halves.h"
+#include "ops/base/wide_vectors.h"
+
+namespace sok {
+
+template <typename Number>
+inline constexpr bool kIsFloat = std::is_same_v<std::remove_const_t<Number>, float>;
+
+template <typename Number, typename Dim>
+SOK_INLINE void LoadRow(const Number* __restrict from, Dim dim, float* __restrict to) {
+  const int64_t size = dim;
+  if constexpr (kIsFloat<Number>) {
+    std::copy_n(from, size, to);
+  } else {
+    SOK_FOR_COLUMNS
+    for (int64_t column = 0; column < size; ++column) to[column] = Widened(from[column]);
+  }
+}
+
+/// Rounds to nearest.
+template <typename Number, typename Dim>
+SOK_INLINE void StoreRow(const float* __restrict from, Dim dim, Number* __restrict to) {
+  const int64_t size = dim;
+  if constexpr (kIsFloat<Number>) {
+    std::copy_n(from, size, to);
+  } else {
+    SOK_FOR_COLUMNS
+    for (int64_t column = 0; column < size; ++column) {
+      RoundTo(from[column], kToNearest, to + column);
+    }
+  }
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CPU_ROWS_ROW_NUMBERS_H_
