@@ -6,19 +6,24 @@ A checkpoint does not depend on the plan, that is, on the ranks' parts.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Callable
 
 import tensorflow as tf
 
 from sok_compat.checkpoint.parts.saved_parts import PartsSaveable
 from sok_compat.checkpoint.parts.whole_variable import NotedSlots, WholeVariable
-from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer, TableLayer
+from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
 from sok_compat.distributed_embeddings.planning.strategy import REPLICATED
 from sok_compat.runtime.tf_versions import Trackable
+from sok_compat.tables.stored.description import describe
 from sok_compat.tables.stored.storage import Storage
+from sok_compat.tables.table import Table
 
 if TYPE_CHECKING:
     from sok_compat.runtime.tf_versions import keras
+    from sok_compat.tables.stored.saved_part import SavedPart
 
 
 class SavedTables(Trackable):
@@ -31,53 +36,64 @@ class SavedTables(Trackable):
     def __init__(self, placed: PlacedLayer) -> None:
         """Makes no ops."""
         self._of_layer = placed
-        self._noted: set[int] = set()  # numbers of the layers whose variables are marked
+        self._noted: set[int] = set()  # numbers of the places whose variables are marked
 
     def note_slots_of_variables(self) -> None:
         """Makes the variables of built layers note their slots.
 
-        In a graph it also marks all tables, so that savers by name find this object.
+        In a graph it also marks all tables, so that savers by name find this object, and those of
+        the exported graph the tables.
         """
         in_graph = not tf.compat.v1.executing_eagerly_outside_functions()
-        for number, layer in enumerate((*self._of_layer.copies, *self._of_layer.layers)):
-            if number in self._noted or not layer.weights:
+        for number, (place, parts) in enumerate(self._places()):
+            weights = [place] if isinstance(place, Table) else place.weights
+            if number in self._noted or not weights:
                 continue
+            variable = weights[0]
             self._noted.add(number)
-            variable = layer.weights[0]
-            storage = variable.storage if isinstance(layer, TableLayer) else NotedSlots()
-            if not isinstance(layer, TableLayer):
+            storage = place.storage if isinstance(place, Table) else NotedSlots()
+            if not isinstance(place, Table):
                 variable.noted_slots = storage
             if in_graph:
                 storage.owner = self
-        placed = self._of_layer.tables
-        tables: list[Any] = [table for of_rank in placed.by_columns for table in of_rank]
-        for table in (*tables, *placed.by_rows) if in_graph else ():
-            if table is not None:
-                table.storage.owner = self
+                ranks = dataclasses.astuple(self._of_layer.ranks)
+                storage.described = {"owner": [self._name(), number], "ranks": ranks}
+                described = {**storage.described, "parts": [*map(dataclasses.astuple, parts)]}
+                describe(getattr(variable, "table_handle", variable.handle), described)
 
     def saveable(self) -> PartsSaveable:
         """Returns the PartsSaveable for a tf.train.Saver."""
-        return PartsSaveable(self._all(), f"{self._of_layer.name}/tables")
+        return PartsSaveable(self._all(), self._name())
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[[str], PartsSaveable]]:
         return {"tables": lambda name: PartsSaveable(self._all(), name)}
 
+    def _name(self):
+        return f"{self._of_layer.name}/tables"
+
     def _all(self) -> list[Any]:
-        """The tables of all ranks, in the same order on every rank."""
-        _, strategy, tables, _, layers, copies = self._of_layer
-        found: list[Any] = [
-            self._whole(copies[number], tables.part_of_copy(table))
-            for number, table in enumerate(strategy.table_groups[REPLICATED])
+        return [
+            place if isinstance(place, Table) else self._whole(place, parts)
+            for place, parts in self._places()
         ]
+
+    def _places(self) -> Iterator[tuple[Any, Sequence[SavedPart]]]:
+        """Yields (Table or layer that has a variable, its parts) of all ranks, in the same order on
+        every rank."""
+        _, strategy, tables, _, layers, copies = self._of_layer
+        for number, table in enumerate(strategy.table_groups[REPLICATED]):
+            yield copies[number], tables.part_of_copy(table)
         for rank, plan in enumerate(strategy.plans):
             for number, fused in enumerate(plan.fused):
-                table = tables.by_columns[rank][number]
-                if table is None:  # there is one rank
-                    table = self._whole(layers[number], tables.parts_of(fused))
-                found.append(table)
-        return [*found, *tables.by_rows]
+                joined = tables.by_columns[rank][number]
+                if joined is None:  # there is one rank
+                    yield layers[number], tables.parts_of(fused)
+                else:
+                    yield joined, joined.storage.parts
+        for spread in tables.by_rows:
+            yield spread, spread.storage.parts
 
-    def _whole(self, layer: keras.layers.Layer, parts: tuple) -> WholeVariable:
+    def _whole(self, layer: keras.layers.Layer, parts: Sequence[SavedPart]) -> WholeVariable:
         if not layer.weights:
             raise ValueError(
                 f"{layer.name!r} has no weights before a call: there is nothing to save"

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
+from tests.support.assertions import assert_same_tensors
 from tests.support.cases.thorough import thorough_but
 
 NUM_DRAWN = int(os.environ.get("SOK_TEST_MODELS", 3))
@@ -312,10 +313,8 @@ def test_behavior_of_tensorflow_1():
 
 
 def test_savers_of_all_plans_save_the_same(ranks):
-    of_1, of_all = (
-        tf.train.load_checkpoint(f"{checkpoints_of_all().name}/session{size}")
-        for size in (1, len(ranks))
-    )
+    folder = checkpoints_of_all().name  # imported: by a new saver of the imported graph
+    of_1, of_all = (tf.train.load_checkpoint(f"{folder}/session{n}") for n in (1, len(ranks)))
     names = of_all.get_variable_to_shape_map()
     assert names.keys() == of_1.get_variable_to_shape_map().keys()
     slots = [f"distributed_embedding/tables/{i}/{x}" for i in range(3)
@@ -324,6 +323,7 @@ def test_savers_of_all_plans_save_the_same(ranks):
     for name in names:
         actual, expected = (each.get_tensor(name) for each in (of_all, of_1))
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+    assert_same_tensors(f"{folder}/session{len(ranks)}", f"{folder}/imported{len(ranks)}")
 
 
 def test_other_batches_of_ranks_fail_on_all(ranks):

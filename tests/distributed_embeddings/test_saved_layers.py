@@ -8,6 +8,7 @@ import tensorflow as tf
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
+from tests.support.assertions import assert_same_tensors
 from tests.support.behaviors import IS_TF1
 
 legacy = keras.optimizers.legacy
@@ -152,3 +153,38 @@ def test_savers_in_graphs(tmp_path):
         np.testing.assert_array_equal(actual, rows(*size))
     with pytest.raises(NotImplementedError, match="noise:0, which .* one number everywhere"):
         saved_in_graph(path, [(30, 4)], with_noise=True)
+
+
+@pytest.mark.parametrize("import_scope", [None, "outer"])
+@pytest.mark.parametrize("given", ["all", "slots", "variables"])
+def test_new_savers_of_an_imported_graph(given, import_scope, tmp_path):
+    """They save and restore whole tables, as the layer's do, whichever variables they are given."""
+    path, ids = str(tmp_path / "model"), [[1, 2], [3, 0]]
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default(), tf1.Session() as session:
+        layers = [Embedding(30, 4, combiner="sum"), Embedding(50, 4, combiner="mean")]
+        layers.append(Embedding(7, 3, combiner="sum", embeddings_regularizer="l2"))  # on a variable
+        outputs = dmp.DistributedEmbedding(layers, row_slice_threshold=200)([tf.constant(ids)] * 3)
+        loss = sum(tf.reduce_sum(tf.sin(each)) for each in outputs)
+        train = tf1.train.AdamOptimizer(0.1).minimize(loss)
+        tf1.get_collection_ref("fetches").extend([loss, train])
+        session.run(tf1.global_variables_initializer())
+        session.run(train)
+        tf1.train.Saver().save(session, path, write_meta_graph=False)
+        tf1.train.export_meta_graph(f"{path}.meta")
+        expected = [session.run([loss, train])[0] for _ in range(3)]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.train.import_meta_graph(f"{path}.meta", import_scope=import_scope)
+        variables = tf1.global_variables()
+        if given != "all":  # with the powers of Adam's betas
+            variables = [
+                each for each in variables
+                if each.shape.rank == 0 or ("Adam" in each.name) == (given == "slots")
+            ]  # fmt: skip
+        named = {each.op.name.removeprefix("outer/"): each for each in variables}
+        saver = tf1.train.Saver(named)
+        saver.restore(session, path)
+        again = saver.save(session, str(tmp_path / "again"))
+        actual = [session.run(tf1.get_collection("fetches"))[0] for _ in range(3)]
+    assert actual == expected
+    assert_same_tensors(path, again)

@@ -56,7 +56,7 @@ class PartsSaveable(StreamedTable):
     @property
     def tables(self) -> list[Table]:
         """See the base class."""
-        return [table for table in self._tables if isinstance(table, Table)]
+        return [table for table in self._tables if not isinstance(table, WholeVariable)]
 
     def description(self) -> str:
         """See the base class."""
@@ -247,11 +247,17 @@ def joined_parts(
         if owner is not None:
             owners[id(owner)] = owner
     saveables = [owner.saveable() for owner in owners.values()]
-    taken = {variable.ref() for each in saveables for variable in each.saved_variables()}
-    kept = [item for item in items if not hasattr(item[1], "ref") or item[1].ref() not in taken]
+    # By handles, which tables of imported graphs have in common with the graph's variables.
+    taken = {variable.handle.ref() for each in saveables for variable in each.saved_variables()}
+    kept = [item for item in items if not taken or _handle_of(item[1]) not in taken]
     for each in saveables:
         each.check_slots()
     return kept, saveables
+
+
+def _handle_of(variable):
+    handle = getattr(variable, "handle", None)
+    return handle.ref() if isinstance(handle, tf.Tensor) else None
 
 
 def _row_ids(table, part, begin, end):
@@ -268,7 +274,7 @@ def _row_ids(table, part, begin, end):
 def _slots_of(table):
     """[(title, slot)] of a table."""
     slots = table.slots
-    planes = slots if isinstance(table, Table) else map(table.of_slot, slots)
+    planes = map(table.of_slot, slots) if isinstance(table, WholeVariable) else slots
     return [(f"slots/{title}", plane) for title, plane in zip(short_titles(table, slots), planes)]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.tf_versions import var_is_initialized_op
+from sok_compat.tables.stored.description import describe
 from sok_compat.tables.stored.storage import Storage
 
 
@@ -20,17 +21,20 @@ class NotedSlots:
 
     fill_slot: called with each slot that is created from now on, unless None.
     owner: as of a Storage.
+    described: what an exported graph says of each slot, as of a Storage.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Any = None, described: Mapping[str, Any] | None = None) -> None:
         self.fill_slot: Callable[[tf.Variable], None] | None = None
-        self.owner: Any = None
+        self.owner, self.described = owner, described
         self._known: list[weakref.ref] = []
 
     def note(self, slot: tf.Variable) -> None:
         """Adds a slot; its creator calls this."""
         if all(each is not slot for each in self.living()):
             self._known.append(weakref.ref(slot))
+            if self.described is not None and hasattr(slot, "handle"):
+                describe(slot.handle, self.described)
             if self.fill_slot is not None:
                 self.fill_slot(slot)
 

@@ -8,14 +8,20 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.checkpoint.parts.bucket_saveable import BucketSaveable
+from sok_compat.checkpoint.parts.saved_parts import PartsSaveable
+from sok_compat.checkpoint.parts.whole_variable import NotedSlots, WholeVariable
 from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import var_is_initialized_op
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.key_history import KeyHistory, evict_keys
+from sok_compat.tables.placement import Placement, PlacementKind
+from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.stored.description import BUCKETS, PARTS, description_of
+from sok_compat.tables.stored.saved_part import SavedPart
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.stored.table_part import TablePart
+from sok_compat.tables.table import Table
 from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY
 
 _TABLE, _SLOT = "SokTableInitialize", "SokTableAttachSlot"
@@ -26,7 +32,7 @@ class _ImportedPlane:
 
     def __init__(self, made_by: tf.Operation, handle: tf.Tensor) -> None:
         self._made_by, self.handle = made_by, handle
-        self.op, self.device = handle.op, handle.device
+        self.op, self.device, self.name = handle.op, handle.device, handle.op.name
 
     def ref(self) -> Any:
         """As a variable's."""
@@ -74,9 +80,14 @@ class ImportedTable(_ImportedPlane):
         self.ranks = Ranks(of_op("rank"), of_op("num_ranks"))
         rows = made_by.inputs[3] if len(made_by.inputs) > 3 else None
         self.first_value = FirstValue(of_op("first_value").decode(), rows=rows)
+        self.placement = Placement(
+            PlacementKind(of_op("placement_kind").decode()),
+            self.ranks,
+            *(of_op("owner_rank"), of_op("num_keys")),
+        )
         part = TablePart(*known["part"]) if known.get("part") else None
         layout = BucketSaveable if known.get("layout") == BUCKETS else None
-        self.storage = Storage(layout=layout, part=part)
+        self.storage = Storage(layout=layout, part=part, parts=_parts_in(known))
         made = _initializers(self.table_handle, _SLOT)
         self.slots = [ImportedSlot(op, self) for op in made]
 
@@ -124,6 +135,59 @@ def imported_plane(variable: Any) -> ImportedTable | ImportedSlot | None:
             planes: list[Any] = [table, *table.slots]
             return next(each for each in planes if each.ref() == handle.ref())
     return None
+
+
+class _ImportedParts:
+    """Tables and variables that are saved together, as parts of larger arrays, for savers.
+
+    places: those by number.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Knows no tables yet; `name` is the prefix of the arrays."""
+        self._name = name
+        self.places: dict[int, Any] = {}  # ImportedTables and WholeVariables
+
+    def saveable(self) -> PartsSaveable:
+        """Returns the PartsSaveable for a tf.train.Saver."""
+        return PartsSaveable([place for _, place in sorted(self.places.items())], self._name)
+
+
+def mark_imported_parts() -> None:
+    """Lets the variables of imported graphs that are parts of larger arrays know what saves them,
+    as those of a script do."""
+    owners: dict[Any, _ImportedParts] = {}
+    slots = []
+    for variable in tf.compat.v1.global_variables():
+        of_script = isinstance(variable, (Table, SlotVariable)) or hasattr(variable, "noted_slots")
+        if of_script or not hasattr(variable, "handle"):
+            continue
+        plane = imported_plane(variable)
+        table = plane.table if isinstance(plane, ImportedSlot) else plane
+        handle = variable.handle if table is None else table.table_handle
+        known = description_of(handle)
+        if "owner" not in known:
+            continue
+        name, number = known["owner"]
+        scope = handle.op.name.removesuffix(known["op"])
+        owner = owners.setdefault((scope, name), _ImportedParts(name))
+        if "parts" not in known:  # a slot of a variable, which may be one of a script
+            slots.append((owner, number, variable))
+            continue
+        variable.noted_slots = NotedSlots(owner)
+        if table is None:
+            storage = Storage(parts=_parts_in(known))
+            owner.places[number] = WholeVariable(variable, storage, Ranks(*known["ranks"]))
+        else:
+            owner.places[number] = table
+    for owner, number, slot in slots:
+        if number in owner.places:
+            owner.places[number].variable.noted_slots.note(slot)
+            slot.noted_slots = NotedSlots(owner)
+
+
+def _parts_in(known):
+    return [SavedPart(*part) for part in known.get("parts", ())]
 
 
 def _initializers(table_handle, kind):

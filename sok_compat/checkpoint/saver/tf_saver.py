@@ -19,6 +19,7 @@ from sok_compat.checkpoint.saver.imported_tables import (
     ImportedSlot,
     ImportedTable,
     imported_plane,
+    mark_imported_parts,
 )
 from sok_compat.checkpoint.sessions.restored_sessions import share_checkpoints
 from sok_compat.checkpoint.streams.checked_restore import CheckedRestore, StoredTensor
@@ -174,6 +175,8 @@ def with_tables(names_to_saveables: Any) -> Any:
     if items is None:
         return names_to_saveables  # TensorFlow raises
     others, names, tables = [], {}, {}
+    if not tf.executing_eagerly():
+        mark_imported_parts()
     items, parts = joined_parts(items)
     saveables: list[Any] = [*parts]
     for name, variable in items:

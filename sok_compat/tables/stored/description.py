@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -20,19 +21,21 @@ ROWS, BUCKETS, PARTS = "rows", "buckets", "parts"  # layouts
 def describe_in_graph(table: Table) -> None:
     """Adds what savers need to know of a table, beyond its ops, to its graph; not in eager mode."""
     own = {"layout": ROWS, "kind": table.kind(), "key_dtype": table.key_dtype.name}
-    _describe(table.table_handle, {**own, **table.storage.described})
+    describe(table.table_handle, {**own, **table.storage.described})
 
 
 def set_value_if_not_saved(variable: tf.Variable, value: float) -> None:
     """Gives a companion of tables, a resource variable, this value if a restored checkpoint lacks
     it; in graphs."""
     if hasattr(variable, "handle"):
-        _describe(variable.handle, {"value_if_not_saved": value})
+        describe(variable.handle, {"value_if_not_saved": value})
 
 
-def _describe(handle, known):
+def describe(handle: tf.Tensor, known: Mapping[str, Any]) -> None:
+    """Adds to what the graph says of a table or variable, in values that JSON holds; "op" is its
+    name here, to which an import adds a scope."""
     if tf.is_symbolic_tensor(handle):
-        text = json.dumps(known).encode()
+        text = json.dumps({**description_of(handle), **known, "op": handle.op.name}).encode()
         members.set_attribute(handle.op, _ATTRIBUTE, tf.compat.v1.AttrValue(s=text))
 
 

@@ -99,7 +99,8 @@ class InGraph:
 
 def sessions(folder):
     """By tf.train.Saver. Weights of all tables after a step behind a checkpoint, "on": at once;
-    "again": under another plan; "of 1": from what one rank has saved."""
+    "again": under another plan; "of 1": from what one rank has saved. A new saver of the imported
+    graph copies the checkpoint."""
     found = {}
     with tf.Graph().as_default(), tf1.Session(config=session_config()) as session:
         model = InGraph(FIRST)
@@ -108,7 +109,12 @@ def sessions(folder):
         for batch in BATCHES[:2]:
             model.step(session, batch)
         model.saver.save(session, f"{folder}/session{SIZE}")
+        exported = tf1.train.export_meta_graph()
         found["on"] = model.step(session, BATCHES[2])
+    with tf.Graph().as_default(), tf1.Session(config=session_config()) as session:
+        saver = tf1.train.import_meta_graph(exported)
+        saver.restore(session, f"{folder}/session{SIZE}")
+        saver.save(session, f"{folder}/imported{SIZE}", write_meta_graph=False)
     for what, saved_by, options in (("again", SIZE, SECOND), ("of 1", 1, THIRD)):
         with tf.Graph().as_default(), tf1.Session(config=session_config()) as session:
             model = InGraph(options)
