@@ -12,16 +12,18 @@ import types
 from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 
+from sok_compat.run.bfloat16_products import multiply_in_bfloat16
 from sok_compat.run.console import hide_deprecations
 from sok_compat.run.distributions import answer_as_deeprec
 from sok_compat.run.horovod_stand_in import stand_in_for_horovod
 from sok_compat.run.rank import NOTE, note_failure
 from sok_compat.run.script_modules import own_code, read_imports_as_tensorflow_1
 from sok_compat.runtime.error_texts import first_line
+from sok_compat.runtime.settings import BFLOAT16_PRODUCTS
 
 USAGE = """\
-usage: python -m sok_compat.run script.py arguments...
-       python -m sok_compat.run -m module arguments...
+usage: python -m sok_compat.run [--bfloat16] script.py arguments...
+       python -m sok_compat.run [--bfloat16] -m module arguments...
 
 Runs a script for TensorFlow 1, DeepRec or SparseOperationKit 1.x on TensorFlow 2, without a changed
 line: in its modules `import tensorflow` gives sok_compat.deeprec, and `import sparse_operation_kit`
@@ -29,6 +31,9 @@ gives sok_compat.sparse_operation_kit. With several processes:
 horovodrun -np 2 python -m sok_compat.run script.py arguments...
 or, one for each GPU: python -m sok_compat.run.launch script.py arguments...
 Where Horovod is not installed, `import horovod.tensorflow` gives its most used names.
+
+--bfloat16: TensorFlow's own rewriter has products of matrices computed in bfloat16, on processors
+that can; all else stays float32. For several processes set SOK_BFLOAT16_PRODUCTS=1.
 """
 
 _MOST_CHARACTERS = 4000  # of an error in one line
@@ -44,6 +49,8 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
         return
+    if arguments[:1] == ["--bfloat16"]:
+        os.environ[BFLOAT16_PRODUCTS.name], arguments = "1", arguments[1:]
     is_module = arguments[:1] == ["-m"]
     name, *own = arguments[is_module:] or [""]
     if not name or name.startswith("-"):
@@ -55,6 +62,8 @@ def main(arguments: Sequence[str]) -> None:
     if importlib.util.find_spec("tf_keras"):  # with Keras 3, TensorFlow lacks tf.layers
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     hide_deprecations()
+    if _is_in_bfloat16():
+        multiply_in_bfloat16()
     stand_in_for_horovod()
     read_imports_as_tensorflow_1()
     answer_as_deeprec()
@@ -80,6 +89,13 @@ def _refuse_clusters(tf_config):
         f"ranks by one command: python -m sok_compat.run.launch -np {num_ranks} script.py ...\n"
     )
     sys.exit(2)
+
+
+def _is_in_bfloat16():
+    try:
+        return BFLOAT16_PRODUCTS.value()
+    except ValueError as error:
+        sys.exit(f"python -m sok_compat.run: {error}")
 
 
 def _script(name):

@@ -136,6 +136,14 @@ RESTORE_OTHER_WIDTHS = Setting(
     "`embedding_dim`",
     "scripts for DeepRec",
 )
+BFLOAT16_PRODUCTS = Setting(
+    "SOK_BFLOAT16_PRODUCTS",
+    "0",
+    "0 or 1",
+    _SWITCH.__getitem__,
+    "1: launched scripts compute products of matrices in bfloat16, as with `--bfloat16`",
+    "processors with instructions for it",
+)
 SETTINGS = (
     STALL_TIMEOUT,
     SHARED_MEMORY,
@@ -147,6 +155,7 @@ SETTINGS = (
     RECORD_VERSIONS,
     SAVE_FILTERED_KEYS,
     RESTORE_OTHER_WIDTHS,
+    BFLOAT16_PRODUCTS,
 )
 
 

@@ -22,7 +22,7 @@ from sok_compat.ranks.global_norm import clip_by_norm_over_ranks
 from sok_compat.ranks.horovod.helpers import adapt_helpers
 from sok_compat.ranks.sentences_first import put_sentences_first
 from sok_compat.ranks.shared_gradients import watch_gradients
-from sok_compat.run import horovod_stand_in, script_modules
+from sok_compat.run import bfloat16_products, horovod_stand_in, script_modules
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import accept_strategies
 from sok_compat.runtime.tf_versions import keras_3
@@ -76,6 +76,7 @@ BY_WHOM = {
     "tf.recompute_grad, in graphs": read_no_tables_to_recompute,
     "tf.clip_by_global_norm": clip_by_norm_over_ranks,
     "errors of tf.compat.v1.Session.run": put_sentences_first,
+    "tf.compat.v1.Session, its configuration": bfloat16_products.ask_in_sessions,
     "tf.distribute.StrategyExtended.update": accept_all_strategies,
     "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
     "tf.distribute.get_strategy().extended.colocate_vars_with": accept_all_strategies,
@@ -233,7 +234,7 @@ def test_nothing_is_changed_before_the_first_table():
 
 
 def test_each_says_what_it_is_for_and_where_it_is_tested():
-    assert len(integrations.INTEGRATIONS) <= 32 + (keras_3 is not None)
+    assert len(integrations.INTEGRATIONS) <= 33 + (keras_3 is not None)
     for name, integration in integrations.INTEGRATIONS.items():
         assert name == integration.name
     for change in (*integrations.INTEGRATIONS.values(), *integrations.CHANGES_OF_OBJECTS):

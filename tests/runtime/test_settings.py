@@ -8,6 +8,7 @@ import re
 import pytest
 
 from sok_compat.runtime.settings import (
+    BFLOAT16_PRODUCTS,
     CHECKPOINTS_ON_RANK_0,
     COLLECTIVE_STRATEGY,
     EXCHANGE_BY_NCCL,
@@ -53,6 +54,8 @@ def nothing_is_set(monkeypatch):
         (SAVE_FILTERED_KEYS, "False", False),
         (RESTORE_OTHER_WIDTHS, None, False),
         (RESTORE_OTHER_WIDTHS, "1", True),
+        (BFLOAT16_PRODUCTS, None, False),
+        (BFLOAT16_PRODUCTS, "1", True),
     ],
 )
 def test_values(monkeypatch, setting, text, expected):

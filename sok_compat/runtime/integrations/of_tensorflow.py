@@ -317,6 +317,17 @@ _OF_KERAS_3 = (
         of="LossScaleOptimizer",
     ),
 )
-ON_TENSORFLOW = (*_OF_CHECKPOINTS, *_OF_GRADIENTS, *_OF_OPTIMIZERS, *_OF_WRITES)
+_OF_PRODUCTS = (
+    _integration(
+        "tf.compat.v1.Session, its configuration",
+        "with --bfloat16 alone: asks for products of matrices in bfloat16",
+        "deeprec/scripts/test_bfloat16_products",
+        lambda: tf.compat.v1.Session.__base__,
+        "__init__",
+        ("self", "target", "graph", "config"),
+        of="BaseSession",
+    ),
+)
+ON_TENSORFLOW = (*_OF_CHECKPOINTS, *_OF_GRADIENTS, *_OF_OPTIMIZERS, *_OF_WRITES, *_OF_PRODUCTS)
 if keras_3 is not None:
     ON_TENSORFLOW += _OF_KERAS_3
