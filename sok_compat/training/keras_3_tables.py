@@ -16,6 +16,7 @@ from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import keras_3, members
+from sok_compat.tables.rows.shown_rows import showing_some_rows
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot
@@ -162,19 +163,12 @@ def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
         slot = kwargs["name"].removeprefix(before)
         return make_slot(table, f"{table.table_name}/{slot}", kwargs["initial_value"])
 
-    return _of_declared_shape(table, tf.variable_creator_scope(creator))
+    return _of_known_shape(table, tf.variable_creator_scope(creator))
 
 
 @contextlib.contextmanager
-def _of_declared_shape(table, scope):
-    try:
-        with scope:
-            yield
-    except ValueError as error:
-        if table.capacity is not None or "fully-defined" not in str(error):
-            raise
-        raise NotImplementedError(
-            f"optimizers of Keras 3 make slots of a declared shape, and the table "
-            f"{table.table_name} has none: declare a capacity, or take one of tf.compat.v1.train, "
-            "SGD, or, with tf-keras, one of Keras 2"
-        ) from error
+def _of_known_shape(table, scope):
+    """The scope; where the table declares no capacity it shows a few rows, as Keras makes slots of
+    known shapes alone."""
+    with showing_some_rows(table) if table.capacity is None else contextlib.nullcontext(), scope:
+        yield

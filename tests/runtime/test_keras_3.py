@@ -144,6 +144,35 @@ for run_eagerly in (False, True):
     print(num_keys)
 """
 
+UNDECLARED = """
+sok.init()
+optimizers = keras.optimizers
+for optimizer in (
+    lambda: optimizers.SGD(0.1, momentum=0.9),
+    lambda: optimizers.Adam(0.1),
+    lambda: optimizers.Adagrad(0.1),
+    lambda: optimizers.Ftrl(0.1, l1_regularization_strength=0.01),
+    lambda: optimizers.RMSprop(0.1, centered=True),
+):
+    variable = sok.DynamicVariable(dimension=4, initializer="ones")
+    dense = tf.Variable(tf.ones([48, 4]))
+    rows_of = (
+        lambda keys: sok.lookup_sparse(variable, keys, combiners="sum"),
+        lambda keys: tf.one_hot(keys.values, 48) @ dense,
+    )
+    for rows, trained in zip(rows_of, (variable, dense)):
+        by = optimizer()
+        for keys in (np.arange(48), [3, 9, 3], [47, 0, 9]):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.sin(rows(tf.RaggedTensor.from_row_lengths(
+                    tf.constant(keys, tf.int64), tf.ones(len(keys), tf.int64)
+                ))))
+            by.apply_gradients([(tape.gradient(loss, trained), trained)])
+    keys = tf.RaggedTensor.from_row_lengths(np.arange(48), tf.ones(48, tf.int64))
+    ours, dense = (rows(keys).numpy() for rows in rows_of)
+    np.testing.assert_allclose(ours, dense, rtol=1e-4, atol=1e-6, err_msg=by.name)
+print("trained")
+"""
 EMBEDDINGS = """
 from distributed_embeddings.python.layers.embedding import ConcatOneHotEmbedding, Embedding
 from distributed_embeddings import IntegerLookup
@@ -181,6 +210,10 @@ def run(folder, script):
 
 def test_training_is_that_of_dense_rows(tmp_path):
     assert run(tmp_path, TRAINING)[-1] == "True"
+
+
+def test_tables_without_a_capacity(tmp_path):
+    assert run(tmp_path, UNDECLARED)[-1] == "trained"
 
 
 def test_checkpoints_hold_the_table_with_its_slots(tmp_path):
