@@ -40,9 +40,13 @@ void AddOldKeys(KeyHistory* history, int64_t step, int64_t first_step, int64_t c
                 const int64_t* keys, const int64_t* row_ids, std::vector<int64_t>* old) {
   const std::lock_guard<FairSharedMutex> lock(history->mutex());
   for (int64_t i = 0; i < count; ++i) {
-    const KeySeen seen = history->OfRow(row_ids[i]);
-    if (seen.step < 0) history->SetRow(row_ids[i], {seen.count, step});
-    if (seen.step >= 0 && seen.step < first_step) old->push_back(keys[i]);
+    KeySeen seen = history->OfRow(row_ids[i]);
+    if (seen.step < 0) {
+      seen.step = step;
+      history->SetRow(row_ids[i], seen);
+    } else if (seen.step < first_step) {
+      old->push_back(keys[i]);
+    }
   }
 }
 

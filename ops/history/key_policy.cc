@@ -233,13 +233,14 @@ void KeyPolicy::Decide(const Arrival& arrival, CountedKeys* admitted, CountedKey
     history_.waiting().Find(static_cast<int64_t>(seen.size()), all.keys.data(), seen.data());
   }
   for (size_t i = 0; i < seen.size(); ++i) {
-    const int64_t count = seen[i].count + arrival.counts[all.positions[i]];
-    CountedKeys* const decided =
-        !options().has_filter() || count >= options().filter_freq ? admitted : waiting;
+    seen[i].count += arrival.counts[all.positions[i]];
+    seen[i].step = arrival.training_step;
+    const bool is_enough = !options().has_filter() || seen[i].count >= options().filter_freq;
+    CountedKeys* const decided = is_enough ? admitted : waiting;
     decided->positions.push_back(all.positions[i]);
     decided->places.push_back(all.places[i]);
     decided->keys.push_back(all.keys[i]);
-    decided->seen.push_back({count, arrival.training_step});
+    decided->seen.push_back(seen[i]);
   }
 }
 

@@ -156,7 +156,8 @@ class BoundedCounts : public WaitingKeys {
   void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
     if (exact_) exact_->Find(num_keys, keys, seen);
     for (int64_t i = 0; i < num_keys; ++i) {
-      seen[i] = {exact_ ? seen[i].count : filter_->CountOf(keys[i]), -1};
+      if (!exact_) seen[i] = {filter_->CountOf(keys[i])};
+      seen[i].step = -1;
     }
   }
 

@@ -229,6 +229,35 @@ SOK_TEST(OldKeysLoseTheirRows) {
   });
 }
 
+/// Of a key with a row, and of one that waits for one.
+SOK_TEST(GivingAKeyItsFirstStepKeepsItsOtherNumbers) {
+  OnAllEngines([](const TestedEngine& engine) {
+    TableWithPolicy keys(engine, Filter(1000));
+    const Step step(keys.steps);
+    keys.Insert(step, {1});
+    KeySeen seen;
+    int64_t next = 100;
+    for (const KeyNumber& number : kKeyNumbers) seen.*number.field = next++;
+    seen.step = -1;
+    keys.policy.Import(*keys.tested.NewCall(), keys.table.table(), {1, 2}, {seen, seen});
+    const auto check = [&](int64_t key, int64_t count, int64_t step_of_key) {
+      seen.count = count;
+      seen.step = step_of_key;
+      const KeySeen kept = keys.SeenOf(key);
+      for (const KeyNumber& number : kKeyNumbers) {
+        CHECK_EQ(kept.*number.field, seen.*number.field);
+      }
+    };
+    CHECK_EQ(keys.Evict({25, 6}), 0);
+    for (const int64_t key : {1, 2}) check(key, 100, 25);
+    keys.Train(step, 26, {1, 2}, {3, 4});
+    check(1, 103, 26);
+    check(2, 104, 26);
+    keys.Train(step, 27, {2}, {900});  // gets a row
+    check(2, 1004, 27);
+  });
+}
+
 SOK_TEST(LightRowsGo) {
   OnAllEngines([](const TestedEngine& engine) {
     TableWithPolicy keys(engine, Filter(0));
