@@ -73,10 +73,8 @@ void KeyHistory::Use(Executor& executor, int64_t num_rows, const int64_t* row_id
 }
 
 KeySeen KeyHistory::OfRow(int64_t row_id) const {
-  KeySeen seen = WithoutHistory();
-  for (size_t i = 0; row_id < num_rows_ && i < kNumKeyNumbers; ++i) {
-    if (Records(kKeyNumbers[i])) seen.*kKeyNumbers[i].field = NumbersAt(i)[row_id];
-  }
+  KeySeen seen;
+  for (size_t i = 0; i < kNumKeyNumbers; ++i) seen.*kKeyNumbers[i].field = NumberOfRow(row_id, i);
   return seen;
 }
 

@@ -55,6 +55,12 @@ class KeyHistory {
   void Use(Executor& executor, int64_t num_rows, const int64_t* row_ids, int64_t moment);
   /// History of a row; a row without one counts as admitted long ago.
   KeySeen OfRow(int64_t row_id) const;
+  /// The number at this place of kKeyNumbers, of OfRow.
+  int64_t NumberOfRow(int64_t row_id, size_t place) const {
+    const KeyNumber& number = kKeyNumbers[place];
+    const bool has_it = row_id < num_rows_ && Records(number);
+    return has_it ? NumbersAt(place)[row_id] : WithoutHistory().*number.field;
+  }
   void SetRow(int64_t row_id, const KeySeen& seen);
   /// Records that a row has lost its key.
   void SetGone(int64_t row_id) { SetRow(row_id, {0, kGone}); }

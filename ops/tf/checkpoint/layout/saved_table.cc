@@ -182,6 +182,17 @@ WaitingInBuckets Waiting(const BucketOptions& options, KeyHistory* history) {
   return sorted;
 }
 
+/// A number of each key.
+std::vector<int64_t> NumbersOf(KeysInOrder& keys, Column& column) {
+  std::vector<int64_t> numbers(static_cast<size_t>(keys.count()));
+  int64_t* next = numbers.data();
+  keys.ForEachRowIds(column.RowsAtOnce(), [&](int64_t count, const int64_t* row_ids) {
+    column.source->ToHost(count, row_ids, next);
+    next += count;
+  });
+  return numbers;
+}
+
 /// Writes the start of each bucket, followed by the total.
 void WriteStarts(const std::string& name, const BucketOptions& options, KeysInOrder& keys,
                  ShardWriter* writer) {
@@ -208,6 +219,7 @@ void WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers,
 void WriteBuckets(const BucketOptions& options, TableToSave& table, size_t num_planes,
                   ShardWriter* writer) {
   using Tensors = std::vector<BundleSink::ColumnTensor>;
+  using Numbers = std::vector<std::vector<int64_t>>;
   const std::string& name = table.view.options().name;
   const tf::DataType key_dtype = options.narrow_keys ? tf::DT_INT32 : tf::DT_INT64;
   Entries keys(table.call, InBuckets(table.call, table.held, options.count));
@@ -216,27 +228,28 @@ void WriteBuckets(const BucketOptions& options, TableToSave& table, size_t num_p
   const auto num_waiting = static_cast<int64_t>(waiting.keys.size());
   Entries filtered(table.call,
                    {num_waiting, table.call.OnDevice(waiting.keys.data(), num_waiting)});
+  // Once for all planes: keys of a bucket are anywhere in the history.
+  Numbers numbers(kNumKeyNumbers), numbers_of_waiting(kNumKeyNumbers);
+  for (size_t i = 0; i < kNumKeyNumbers; ++i) {
+    if (table.view.history != nullptr) numbers[i] = NumbersOf(keys, table.columns[num_planes + i]);
+    for (const KeySeen& each : waiting.seen)
+      numbers_of_waiting[i].push_back(each.*kKeyNumbers[i].field);
+  }
   for (size_t plane = 0; plane < num_planes; ++plane) {
     Column& rows = table.columns[plane];
     const std::string stem = rows.title + "-";
     Tensors tensors{{stem + "keys", key_dtype, tf::TensorShape({count})},
                     {stem + "values", rows.dtype, rows.ShapeOf(count)}};
-    for (size_t i = num_planes; i < table.columns.size(); ++i)
-      tensors.push_back({stem + table.columns[i].title, tf::DT_INT64, tf::TensorShape({count})});
     BundleSink sink(name, std::move(tensors), 0, count, writer);
     MoveKeys(keys, sink);
     MoveColumn(keys, rows, 1, sink);
-    for (size_t i = num_planes; i < table.columns.size(); ++i)
-      MoveColumn(keys, table.columns[i], 2 + i - num_planes, sink);
     BundleSink filtered_sink(
         name, Tensors{{stem + "keys_filtered", key_dtype, tf::TensorShape({num_waiting})}}, 0,
         num_waiting, writer);
     MoveKeys(filtered, filtered_sink);
-    for (const KeyNumber& number : kKeyNumbers) {
-      std::vector<int64_t> numbers;
-      for (const KeySeen& each : waiting.seen) numbers.push_back(each.*number.field);
-      WriteNumbers(stem + number.name + "_filtered", numbers, writer);
-      if (table.view.history == nullptr) WriteNumbers(stem + number.name, {}, writer);
+    for (size_t i = 0; i < kNumKeyNumbers; ++i) {
+      WriteNumbers(stem + kKeyNumbers[i].name, numbers[i], writer);
+      WriteNumbers(stem + kKeyNumbers[i].name + "_filtered", numbers_of_waiting[i], writer);
     }
     WriteStarts(stem + "partition_offset", options, keys, writer);
     WriteStarts(stem + "partition_filter_offset", options, filtered, writer);

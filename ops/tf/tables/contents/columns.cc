@@ -32,15 +32,16 @@ class PlaneSource : public ColumnSource {
 
 class HistorySource : public ColumnSource {
  public:
-  HistorySource(OpCall& call, KeyHistory& history, const KeyNumber& number, int64_t latest)
-      : call_(call), history_(history), number_(number), latest_(latest) {}
+  /// `place`: of its number in kKeyNumbers.
+  HistorySource(OpCall& call, KeyHistory& history, size_t place, int64_t latest)
+      : call_(call), history_(history), place_(place), latest_(latest) {}
 
   void ToHost(int64_t count, const int64_t* row_ids, void* to) override {
     std::vector<int64_t> room;
     const int64_t* rows = call_.OnHost(row_ids, count, &room);
     const std::lock_guard<FairSharedMutex> lock(history_.mutex());
     for (int64_t i = 0; i < count; ++i)
-      static_cast<int64_t*>(to)[i] = history_.OfRow(rows[i]).*number_.field;
+      static_cast<int64_t*>(to)[i] = history_.NumberOfRow(rows[i], place_);
   }
   void FromHost(int64_t count, const int64_t* row_ids, const void* from) override {
     std::vector<int64_t> room;
@@ -54,12 +55,13 @@ class HistorySource : public ColumnSource {
  private:
   template <typename RowAt>
   void Set(int64_t count, const void* from, const RowAt& row_at) {
+    const KeyNumber& column = kKeyNumbers[place_];
     const std::lock_guard<FairSharedMutex> lock(history_.mutex());
     for (int64_t i = 0; i < count; ++i) {
       const int64_t number = static_cast<const int64_t*>(from)[i];
       if (number < 0) continue;  // it was not recorded
       KeySeen seen = history_.OfRow(row_at(i));
-      seen.*number_.field = number_.with_limit ? std::min(number, latest_) : number;
+      seen.*column.field = column.with_limit ? std::min(number, latest_) : number;
       history_.SetRow(row_at(i), seen);
       history_.NoteStep(seen.step);
     }
@@ -67,7 +69,7 @@ class HistorySource : public ColumnSource {
 
   OpCall& call_;
   KeyHistory& history_;
-  const KeyNumber& number_;
+  const size_t place_;
   const int64_t latest_;
 };
 
@@ -96,9 +98,9 @@ std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, int64_t lates
   for (const size_t place : view.places)
     columns.push_back(ColumnOf("", RowMover(call, *view.planes.slots[place].plane, most)));
   if (view.history == nullptr) return columns;
-  for (const KeyNumber& number : kKeyNumbers) {
-    columns.push_back({number.name, tf::DT_INT64, tf::TensorShape({}),
-                       std::make_unique<HistorySource>(call, *view.history, number, latest)});
+  for (size_t place = 0; place < kNumKeyNumbers; ++place) {
+    columns.push_back({kKeyNumbers[place].name, tf::DT_INT64, tf::TensorShape({}),
+                       std::make_unique<HistorySource>(call, *view.history, place, latest)});
   }
   return columns;
 }

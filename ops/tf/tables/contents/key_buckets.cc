@@ -30,6 +30,8 @@ TableEntries InBuckets(OpCall& call, KeysInOrder& held, int64_t num_buckets) {
   const int64_t num_keys = held.count();
   const auto count = static_cast<size_t>(num_keys);
   std::vector<int64_t> keys, row_ids, room;
+  keys.reserve(count);
+  row_ids.reserve(count);
   held.ForEachKeys(
       [&](int64_t of_part, const int64_t* part) { keys.insert(keys.end(), part, part + of_part); });
   held.ForEachRowIds(kRowIdsAtOnce, [&](int64_t of_part, const int64_t* on_device) {
