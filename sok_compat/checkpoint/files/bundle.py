@@ -10,7 +10,7 @@ import functools
 import numpy as np
 
 from sok_compat.checkpoint.files.file_error import FileError, as_file_errors
-from sok_compat.checkpoint.files.stored_array import Extent, StoredArray
+from sok_compat.checkpoint.files.stored_array import StoredArray
 from sok_compat.engine import _engine
 
 _NUMBERS = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32",
@@ -57,11 +57,11 @@ class Bundle:
         if tensor.dtype not in _NUMBERS:
             raise FileError(f"{self.prefix}.index: {name} is {tensor.dtype}, which NumPy lacks")
         with as_file_errors():
-            pieces = self._saved.pieces(name)
+            files = tuple(self._saved.pieces(name))
         return StoredArray(
             np.dtype(tensor.dtype).newbyteorder("<"),
             tensor.shape,
-            tuple(Extent(*piece) for piece in pieces),
+            files,
             (lambda: _engine.TensorReader(self._saved, name),),
         )
 

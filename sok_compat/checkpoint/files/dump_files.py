@@ -4,7 +4,6 @@ format."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Iterable
@@ -12,24 +11,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from sok_compat.checkpoint.files.file_error import as_file_errors
-from sok_compat.checkpoint.files.stored_array import Extent, StoredArray
+from sok_compat.checkpoint.files.stored_array import StoredArray
 from sok_compat.engine import _engine
 
 KEY_DTYPES = ("int64", "uint32")
 
 
-@dataclasses.dataclass(frozen=True)
-class DumpPlaces:
-    """Paths of the files of a table's dump."""
-
-    folder: str
-    name: str  # of the table; may contain folders
-
-    @property
-    def paths(self) -> tuple[str, str, str]:
-        """Of the keys, the rows and the note."""
-        stem = os.path.join(self.folder, self.name)
-        return f"{stem}_keys.file", f"{stem}_values.file", f"{stem}.dump"
+ENDINGS = ("_keys.file", "_values.file", ".dump")  # of a table's keys, rows and note
 
 
 def dumped_tables(folder: str) -> list[str]:
@@ -37,18 +25,19 @@ def dumped_tables(folder: str) -> list[str]:
     names = set()
     for parent, _, files in os.walk(folder):
         for file in files:
-            for suffix in ("_keys.file", "_values.file", ".dump"):
+            for suffix in ENDINGS:
                 if file.endswith(suffix) and file != suffix:
                     path = os.path.join(parent, file[: -len(suffix)])
                     names.add(os.path.relpath(path, folder))
     return sorted(names)
 
 
-def open_dump(places: DumpPlaces, key_dtype: str = "int64") -> tuple[StoredArray, StoredArray]:
+def open_dump(folder: str, name: str, key_dtype: str) -> tuple[StoredArray, StoredArray]:
     """Opens a dump.
 
     Args:
-      places: paths of its files.
+      folder: of its files.
+      name: of the table; may contain folders.
       key_dtype: 'int64' or 'uint32', used if there is no note.
 
     Returns:
@@ -57,29 +46,31 @@ def open_dump(places: DumpPlaces, key_dtype: str = "int64") -> tuple[StoredArray
     Raises:
       FileError: a file is missing or has the wrong size.
     """
-    pair = places.folder or ".", places.name, key_dtype == "uint32"
+    pair = folder or ".", name, key_dtype == "uint32"
     with as_file_errors():
         columns = _engine.Pair(*pair).columns()
     arrays: list[StoredArray] = []
     for number, (path, dtype, num_rows, width, num_bytes, is_checked) in enumerate(columns):
         shape = (num_rows, width) if arrays else (num_rows,)
         opener = functools.partial(_engine.ColumnReader, *pair, number)
-        extents = (Extent(path, 0, num_bytes),) if num_bytes else ()
-        arrays.append(StoredArray(np.dtype(dtype), shape, extents, (opener,), is_checked))
+        files = ((path, num_bytes),) if num_bytes else ()
+        arrays.append(StoredArray(np.dtype(dtype), shape, files, (opener,), is_checked))
     keys, rows = arrays
     return keys, rows
 
 
 def write_dump(
-    places: DumpPlaces,
+    folder: str,
+    name: str,
     dim: int,
     pieces: Iterable[tuple[np.ndarray, np.ndarray]],
-    key_dtype: str = "int64",
+    key_dtype: str,
 ) -> int:
     """Writes a dump, and replaces an earlier one atomically.
 
     Args:
-      places: paths of its files; the folder is created if it is missing.
+      folder: of its files; created if it is missing.
+      name: of the table; may contain folders.
       dim: floats in a row.
       pieces: yields (keys int64 [n], rows float32 [n, dim]). If it raises, the earlier dump stays.
       key_dtype: dtype of the keys in the file, 'int64' or 'uint32'; all keys must fit.
@@ -92,7 +83,7 @@ def write_dump(
     """
     num_keys = 0
     with as_file_errors():
-        writer = _engine.PairDumpWriter(places.folder, places.name, key_dtype == "uint32")
+        writer = _engine.PairDumpWriter(folder, name, key_dtype == "uint32")
     try:
         writer.append(0, dim, 0, 0)
         for keys, rows in pieces:

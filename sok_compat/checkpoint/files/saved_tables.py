@@ -9,7 +9,7 @@ import os
 import re
 
 from sok_compat.checkpoint.files.bundle import Bundle
-from sok_compat.checkpoint.files.dump_files import DumpPlaces, dumped_tables, open_dump
+from sok_compat.checkpoint.files.dump_files import dumped_tables, open_dump
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.increments import SERIES, chain_of, changes_in
 from sok_compat.checkpoint.files.stored_array import StoredArray, joined
@@ -198,5 +198,5 @@ def _opened(bundle, names):
 
 
 def _in_dump(folder, name, key_dtype):
-    keys, rows = open_dump(DumpPlaces(folder, name), key_dtype)
+    keys, rows = open_dump(folder, name, key_dtype)
     return SavedTable(name, DUMP, 1, keys, rows)

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,25 +15,17 @@ PIECE_BYTES = 4 << 20  # of files and rows that are processed at a time
 
 
 @dataclasses.dataclass(frozen=True)
-class Extent:
-    """Contiguous bytes of one file."""
-
-    path: str
-    offset: int
-    num_bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """An array in files; each Extent holds some of its rows, in order.
+    """An array in files.
 
+    files: [(path, how many bytes of the array it holds)], in the order of its rows.
     openers: make the readers of the engine's module for the array's parts.
     is_checked: whether all files have checksums.
     """
 
     dtype: np.dtype
     shape: tuple[int, ...]
-    extents: tuple[Extent, ...]
+    files: tuple[tuple[str, int], ...]
     openers: tuple[Callable[[], Any], ...]
     is_checked: bool = True
 
@@ -47,12 +37,12 @@ class StoredArray:
     @property
     def num_bytes(self) -> int:
         """Bytes of all rows."""
-        return sum(extent.num_bytes for extent in self.extents)
+        return sum(num_bytes for _, num_bytes in self.files)
 
     @property
     def paths(self) -> list[str]:
         """Paths of its files, without repetition."""
-        return list(dict.fromkeys(extent.path for extent in self.extents))
+        return list(dict.fromkeys(path for path, _ in self.files))
 
     def pieces(self, most_rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """Yields (index of the first row, rows [n, ...]) in order.
@@ -83,21 +73,17 @@ class StoredArray:
     def take(self, places: np.ndarray) -> np.ndarray:
         """The rows at `places`, int64 [n], in any order, without checking checksums."""
         rows = np.empty((len(places), *self.shape[1:]), self.dtype)
-        of_extents = np.searchsorted(self._firsts, places, side="right") - 1
-        for number in np.unique(of_extents).tolist():
-            extent, chosen = self.extents[number], of_extents == number
-            mapped = _mapped(extent.path)[extent.offset : extent.offset + extent.num_bytes]
-            if mapped.size < extent.num_bytes:
-                raise FileError(f"{extent.path} ends within the table")
-            stored = mapped.view(self.dtype).reshape(-1, *self.shape[1:])
-            rows[chosen] = stored[places[chosen] - self._firsts[number]]
+        first = 0
+        for make in self.openers:
+            with as_file_errors():
+                reader = make()
+                end = first + reader.num_rows
+                chosen = np.flatnonzero((first <= places) & (places < end))
+                wanted = places[chosen].astype(np.int64) - first
+                part = np.empty((len(chosen), *self.shape[1:]), self.dtype)
+                reader.take(len(wanted), wanted.ctypes.data, part.ctypes.data)
+            rows[chosen], first = part, end
         return rows
-
-    @functools.cached_property
-    def _firsts(self):
-        """Index of the first row of each extent."""
-        counts = [extent.num_bytes // max(1, self.row_bytes) for extent in self.extents]
-        return np.cumsum([0, *counts[:-1]], dtype=np.int64)
 
 
 def joined(arrays: Sequence[StoredArray]) -> StoredArray:
@@ -114,10 +100,10 @@ def joined(arrays: Sequence[StoredArray]) -> StoredArray:
                 f"{first.paths}, {array.dtype.name} {array.shape} in {array.paths}"
             )
     num_rows = sum(array.shape[0] for array in arrays)
-    extents = tuple(extent for array in arrays for extent in array.extents)
+    files = tuple(file for array in arrays for file in array.files)
     openers = tuple(opener for array in arrays for opener in array.openers)
     are_checked = all(array.is_checked for array in arrays)
-    return StoredArray(first.dtype, (num_rows, *first.shape[1:]), extents, openers, are_checked)
+    return StoredArray(first.dtype, (num_rows, *first.shape[1:]), files, openers, are_checked)
 
 
 def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.ndarray]]:
@@ -138,13 +124,3 @@ def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.
             break
         yield [rows[:count] for rows in buffered]
         buffered = [rows[count:] for rows in buffered]
-
-
-def _mapped(path):
-    return _mapped_as_it_is(path, os.stat(path).st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=64)
-def _mapped_as_it_is(path, written_at):
-    del written_at  # for the cache
-    return np.memmap(path, np.uint8, "r")

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 import numpy as np
 
 from sok_compat.checkpoint.files.compare import SHARE_KEYS, keys_of_share
-from sok_compat.checkpoint.files.dump_files import DumpPlaces, write_dump
+from sok_compat.checkpoint.files.dump_files import ENDINGS, write_dump
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.tool import array_files
 from sok_compat.checkpoint.tool.sizes import counted
@@ -19,9 +20,10 @@ def run(options: argparse.Namespace) -> int:
     name = options.table
     reader = array_files.kind_of(options.files).Reader(options.files)
     _check_keys(reader, options.key_dtype)
-    places = DumpPlaces(options.path, name)
-    num_keys = write_dump(places, reader.dim, reader.pieces(), options.key_dtype)
-    print(f"{counted(num_keys, 'key')} of {name}: {', '.join(places.paths)}")
+    folder, key_dtype = options.path, options.key_dtype
+    num_keys = write_dump(folder, name, reader.dim, reader.pieces(), key_dtype)
+    paths = ", ".join(os.path.join(folder, name + ending) for ending in ENDINGS)
+    print(f"{counted(num_keys, 'key')} of {name}: {paths}")
     return 0
 
 

@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from sok_compat.checkpoint import restore_from_files
 from sok_compat.checkpoint.files import dump_files
-from sok_compat.checkpoint.files.dump_files import DumpPlaces
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.tool.command_line import main
 from sok_compat.tables import Table
@@ -359,14 +358,13 @@ class TestBrokenFiles:
 
     def test_an_import_that_fails_leaves_the_earlier_dump(self, tmp_path, said):
         write_dump(str(tmp_path / "dump"), ROWS)
-        places = DumpPlaces(str(tmp_path / "dump"), "emb")
 
         def pieces():
             yield np.arange(3), np.zeros([3, DIM], np.float32)
             raise FileError("a file that ends early")
 
         with pytest.raises(FileError, match="ends early"):
-            dump_files.write_dump(places, DIM, pieces())
+            dump_files.write_dump(str(tmp_path / "dump"), "emb", DIM, pieces(), "int64")
         assert len(os.listdir(tmp_path / "dump")) == 3
         assert "4 keys int64" in said(0, "show", tmp_path / "dump")
 
