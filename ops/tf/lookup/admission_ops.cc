@@ -14,13 +14,11 @@
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/lookup/row_gradients.h"
 #include "ops/tf/tables/resource/absent_rows.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
 namespace {
 
 namespace tf = tensorflow;
-using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokAdmitKeys")
     .Input("tables: N * resource")
@@ -73,11 +71,7 @@ REGISTER_OP("SokMakeRoom")
     .Output("evicted_keys: int64")
     .Output("evicted_rows: float")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-      c->set_output(1, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(VectorAndMatrices)
     .Doc(
         "In a table with max_keys, evicts the least recently used keys that a lookup of `keys` "
         "with `insert` would evict, and outputs them, in the order of their last uses, with their "
@@ -90,10 +84,7 @@ REGISTER_OP("SokDrawKeys")
     .Attr("seed: int")
     .Output("is_drawn: bool")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->input(1));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(ShapesOfSecondList)
     .Doc(
         "Draws each key with the probability `ratio`: a pure function of the seed, the key, and "
         "how many draws this table has seen.");

@@ -86,10 +86,7 @@ REGISTER_OP("SokInsertRows")
     .Input("initial_rows: float")
     .Output("row_ids: int64")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->input(1));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(ShapesOfSecondList)
     .Doc(
         "As SokFindRows with `insert`, but the row of a new key starts as given in initial_rows "
         "[num_keys, dim].");

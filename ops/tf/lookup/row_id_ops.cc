@@ -12,13 +12,11 @@
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/tables/resource/table_resource.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
 namespace {
 
 namespace tf = tensorflow;
-using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokKeepRows")
     .Input("row_ids: int64")
@@ -70,10 +68,7 @@ REGISTER_OP("SokDenseGradient")
     .Output("now: float")
     .Attr("is_new: bool")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->input(1));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(ShapesOfSecondList)
     .Doc(
         "A gradient [capacity, dim] of a table, with zeros in the rows that keys have lost since "
         "the last one was made. Fails if it was made before the table's contents were replaced, as "

@@ -29,34 +29,25 @@ constexpr char kDoc[] =
     "scalars, in the order of their names. With moves_all_rows, other rows have a gradient of "
     "zero; else they stay as they are.";
 
+#define SOK_RULE_OF_VARIABLE                                 \
+  .Input("gradients: float")                                 \
+      .Input("row_ids: int64")                               \
+      .Input("hyperparameters: num_hyperparameters * float") \
+      .Attr("num_states: int >= 0")                          \
+      .Attr("num_hyperparameters: int >= 1")                 \
+      .Attr("hyperparameter_names: list(string)")            \
+      .Attr(RuleAttribute())                                 \
+      .Attr("moves_all_rows: bool = false")                  \
+      .SetShapeFn(tf::shape_inference::NoOutputs)            \
+      .Doc(kDoc)
+
 REGISTER_OP("SokApplyRuleToVariable")
     .Input("variable: resource")
-    .Input("states: num_states * resource")
-    .Input("gradients: float")
-    .Input("row_ids: int64")
-    .Input("hyperparameters: num_hyperparameters * float")
-    .Attr("num_states: int >= 0")
-    .Attr("num_hyperparameters: int >= 1")
-    .Attr("hyperparameter_names: list(string)")
-    .Attr(RuleAttribute())
-    .Attr("moves_all_rows: bool = false")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc(kDoc);
+    .Input("states: num_states * resource") SOK_RULE_OF_VARIABLE.SetIsStateful();
 
 REGISTER_OP("SokApplyRuleToRefVariable")
     .Input("variable: Ref(float)")
-    .Input("states: Ref(num_states * float)")
-    .Input("gradients: float")
-    .Input("row_ids: int64")
-    .Input("hyperparameters: num_hyperparameters * float")
-    .Attr("num_states: int >= 0")
-    .Attr("num_hyperparameters: int >= 1")
-    .Attr("hyperparameter_names: list(string)")
-    .Attr(RuleAttribute())
-    .Attr("moves_all_rows: bool = false")
-    .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc(kDoc);
+    .Input("states: Ref(num_states * float)") SOK_RULE_OF_VARIABLE;
 
 /// The values of a variable and its states, to write to, and their locks.
 class WritableValues {

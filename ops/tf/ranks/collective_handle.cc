@@ -13,6 +13,17 @@
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/variant_op_registry.h"
 
+/// In the definition of an op that begins a collective.
+#define SOK_COLLECTIVE_ATTRIBUTES        \
+  .Attr("lookup: string")                \
+      .Attr("description: string = ''")  \
+      .Attr("tables: list(string) = []") \
+      .Attr("graph: int = -1")           \
+      .Attr("is_eager: bool = false")    \
+      .Output("collective: variant")     \
+      .SetIsStateful()                   \
+      .SetShapeFn(tf::shape_inference::ScalarShape)
+
 namespace sok {
 
 namespace tf = tensorflow;
@@ -38,71 +49,50 @@ absl::Status NoSum(tf::OpKernelContext*, const CollectiveVariant&, const Collect
 }
 
 REGISTER_OP("SokBeginCollective")
-    .Attr("lookup: string")
-    .Attr("description: string = ''")
-    .Attr("tables: list(string) = []")
-    .Attr("graph: int = -1")
-    .Attr("is_eager: bool = false")
-    .Output("collective: variant")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::ScalarShape)
-    .Doc(
-        "Begins a lookup that other ranks take part in; its exchanges carry the collective. "
-        "Ranks match by the name `lookup`: in functions and eager code by the order of calls, in "
-        "a session's graph by its count. `graph` distinguishes the graphs of a process, and the "
-        "sessions of a graph have counts of their own; both unless it is -1. "
-        "TensorFlow runs ops of eager code as functions: with `is_eager`, the op is not part of "
-        "one, and each lookup is a call of its own. The lines of `description` must be the same "
-        "on all ranks, and in a session how often each of `tables` was initialized again.");
+SOK_COLLECTIVE_ATTRIBUTES.Doc(
+    "Begins a lookup that other ranks take part in; its exchanges carry the collective. "
+    "Ranks match by the name `lookup`: in functions and eager code by the order of calls, in "
+    "a session's graph by its count. `graph` distinguishes the graphs of a process, and the "
+    "sessions of a graph have counts of their own; both unless it is -1. "
+    "TensorFlow runs ops of eager code as functions: with `is_eager`, the op is not part of "
+    "one, and each lookup is a call of its own. The lines of `description` must be the same "
+    "on all ranks, and in a session how often each of `tables` was initialized again.");
 
 REGISTER_OP("SokBeginPrefetchedCollective")
-    .Input("start: int64")
-    .Attr("lookup: string")
-    .Attr("description: string = ''")
-    .Attr("tables: list(string) = []")
-    .Attr("graph: int = -1")
-    .Attr("is_eager: bool = false")
-    .Output("collective: variant")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::ScalarShape)
-    .Doc(
+    .Input("start: int64") SOK_COLLECTIVE_ATTRIBUTES.Doc(
         "As SokBeginCollective, for a prefetching thread. Counts restart with each `start` of "
         "the thread, since it may have ended after different numbers of batches on different "
         "ranks.");
 
-class BeginCollectiveOp : public tf::OpKernel {
+class BeginCollective {
  public:
-  explicit BeginCollectiveOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        lookup_(Attribute<std::string>(ctx, "lookup")),
+  explicit BeginCollective(tf::OpKernelConstruction* ctx)
+      : lookup_(Attribute<std::string>(ctx, "lookup")),
         description_(std::make_shared<Description>(Attribute<std::string>(ctx, "description"))),
         tables_(Attribute<std::vector<std::string>>(ctx, "tables")),
         is_eager_(Attribute<bool>(ctx, "is_eager")),
         graph_(Attribute<int64_t>(ctx, "graph")) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
-      if (!coordinator) {
-        Throw(
-            ErrorCode::kFailedPrecondition, name(),
+  void operator()(tf::OpKernelContext* ctx) const {
+    std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+    if (!coordinator) {
+      Throw(ErrorCode::kFailedPrecondition, ctx->op_kernel().name(),
             ": this process is not connected to the other ranks; create the table in this process");
-      }
-      LookupCall call;
-      call.is_ordered = IsOrdered(ctx);
-      call.lookup.name = lookup_;
-      if (!call.is_ordered && graph_ >= 0) {
-        call.lookup.graph = graph_;
-        call.lookup.session = SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
-      }
-      if (ctx->num_inputs() > 0) call.lookup.start = Input(ctx, "start").scalar<int64_t>()();
-      if (!is_eager_) call.step_id = StepIdOf(ctx);
-      call.description = call.is_ordered ? description_ : DescriptionInSession(ctx);
-      Collective collective = coordinator->Begin(call);
-      OutputShared(
-          ctx, "collective",
-          std::make_shared<const CollectiveHandle>(std::move(coordinator), std::move(collective)));
-    });
+    }
+    LookupCall call;
+    call.is_ordered = IsOrdered(ctx);
+    call.lookup.name = lookup_;
+    if (!call.is_ordered && graph_ >= 0) {
+      call.lookup.graph = graph_;
+      call.lookup.session = SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
+    }
+    if (ctx->num_inputs() > 0) call.lookup.start = Input(ctx, "start").scalar<int64_t>()();
+    if (!is_eager_) call.step_id = StepIdOf(ctx);
+    call.description = call.is_ordered ? description_ : DescriptionInSession(ctx);
+    Collective collective = coordinator->Begin(call);
+    OutputShared(
+        ctx, "collective",
+        std::make_shared<const CollectiveHandle>(std::move(coordinator), std::move(collective)));
   }
 
  private:
@@ -120,8 +110,8 @@ class BeginCollectiveOp : public tf::OpKernel {
 };
 
 const RegisteredKernel kCollectiveHandleKernels[] = {
-    {"SokBeginCollective", Make<BeginCollectiveOp>, {"collective"}},
-    {"SokBeginPrefetchedCollective", Make<BeginCollectiveOp>, {"start", "collective"}},
+    {"SokBeginCollective", Make<StepKernelOf<BeginCollective>>, {"collective"}},
+    {"SokBeginPrefetchedCollective", Make<StepKernelOf<BeginCollective>>, {"start", "collective"}},
 };
 
 }  // namespace

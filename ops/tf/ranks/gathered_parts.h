@@ -39,8 +39,11 @@ class GatheredParts {
 class GatheredRows : public RowsSink {
  public:
   /// `sink`: of rank 0.
-  GatheredRows(RankCommunicator& communicator, int64_t rank, RowsSink* sink)
-      : communicator_(communicator), parts_(communicator), rank_(rank), sink_(sink) {}
+  GatheredRows(RankCommunicator& communicator, RowsSink* sink)
+      : communicator_(communicator),
+        parts_(communicator),
+        rank_(communicator.rank()),
+        sink_(sink) {}
 
   void Begin(size_t column, int64_t width) override;
   char* Room(size_t num_bytes) override;

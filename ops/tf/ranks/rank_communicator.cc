@@ -9,30 +9,28 @@
 
 namespace sok {
 
-RankCommunicator::RankCommunicator(tensorflow::OpKernelContext* ctx, int64_t num_ranks,
-                                   int64_t rank, std::shared_ptr<const CollectiveHandle> held)
-    : step_id_(StepIdOf(ctx)),
-      num_ranks_(num_ranks),
-      rank_(rank),
-      held_(std::move(held)),
-      watch_(ctx, held_) {}
+RankCommunicator::RankCommunicator(tensorflow::OpKernelContext* ctx,
+                                   std::shared_ptr<const CollectiveHandle> held)
+    : step_id_(StepIdOf(ctx)), held_(std::move(held)), watch_(ctx, held_) {}
+
+void RankCommunicator::CheckConnects(int64_t num_ranks) const {
+  if (held_ || num_ranks == 1) return;
+  Throw(ErrorCode::kFailedPrecondition,
+        "the table is shared with other ranks, but this process is not connected to them");
+}
 
 std::vector<std::string> RankCommunicator::Exchange(std::vector<std::string> texts) {
-  if (!held_) {
-    Throw(ErrorCode::kFailedPrecondition,
-          "the table is shared with other ranks, but this process is not connected to them");
-  }
   Barrier(/*is_patient=*/true);  // so that late ranks need not buffer data of the others
   return Submit(TextsByRank(std::move(texts)), /*is_patient=*/true);
 }
 
 void RankCommunicator::Barrier(bool is_patient) {
-  if (held_) Submit(TextToAll("", static_cast<size_t>(num_ranks_)), is_patient);
+  if (held_) Submit(TextToAll("", static_cast<size_t>(num_ranks())), is_patient);
 }
 
 std::vector<std::string> RankCommunicator::Share(const std::string& text) {
   if (!held_) return {text};
-  return Submit(TextToAll(text, static_cast<size_t>(num_ranks_)), /*is_patient=*/true);
+  return Submit(TextToAll(text, static_cast<size_t>(num_ranks())), /*is_patient=*/true);
 }
 
 std::vector<std::vector<std::string>> RankCommunicator::ShareTexts(

@@ -17,10 +17,10 @@ namespace sok {
 /// unconnected process, there are no other ranks.
 class RankCommunicator {
  public:
-  RankCommunicator(tensorflow::OpKernelContext* ctx, int64_t num_ranks, int64_t rank,
-                   std::shared_ptr<const CollectiveHandle> held);
+  RankCommunicator(tensorflow::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held);
 
-  int64_t num_ranks() const { return num_ranks_; }
+  int64_t num_ranks() const { return held_ ? held_->coordinator().num_ranks() : 1; }
+  int64_t rank() const { return held_ ? held_->coordinator().rank() : 0; }
   bool is_connected() const { return held_ != nullptr; }
 
   /// Returns when all ranks have called it, within the time limit of a lookup. From then on they
@@ -30,14 +30,16 @@ class RankCommunicator {
   /// Call before and after the op takes the table's lock. Two concurrent ops could take it in
   /// different orders on different ranks and deadlock: rank 0's order applies to all.
   void AwaitTurn() {
-    if (rank_ != 0) Barrier(/*is_patient=*/true);
+    if (rank() != 0) Barrier(/*is_patient=*/true);
   }
   void GiveTurn() {
-    if (rank_ == 0) Barrier(/*is_patient=*/true);
+    if (rank() == 0) Barrier(/*is_patient=*/true);
   }
 
-  /// Sends each rank its text, [num_ranks]. Returns the text from each rank. Throws
-  /// kFailedPrecondition without other ranks.
+  /// Throws kFailedPrecondition without the other ranks of a table that has `num_ranks`.
+  void CheckConnects(int64_t num_ranks) const;
+
+  /// Sends each rank its text, [num_ranks]. Returns the text from each rank. Only with other ranks.
   std::vector<std::string> Exchange(std::vector<std::string> texts);
 
   /// Returns the texts of all ranks once all have called it: whatever one has done before, all have
@@ -54,8 +56,6 @@ class RankCommunicator {
   std::vector<std::string> Submit(Outgoing outgoing, bool is_patient);
 
   const StepId step_id_;
-  const int64_t num_ranks_;
-  const int64_t rank_;
   const std::shared_ptr<const CollectiveHandle> held_;  // null without other ranks
   const CancelWatch watch_;
   int64_t num_exchanges_ = 0;

@@ -2,7 +2,6 @@
 #include "ops/tf/ranks/whole_table_op.h"
 
 #include <system_error>
-#include <utility>
 
 namespace sok {
 
@@ -13,7 +12,10 @@ void CommunicatingOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) 
   FailLookupOnThrow(ctx, nullptr, [&] { held = OptionalCollective(ctx); });
   if (!ctx->status().ok()) return done();
   const auto run = [this, ctx, held, done] {
-    FailLookupOnThrow(ctx, held.get(), [&] { Run(ctx, held); });
+    FailLookupOnThrow(ctx, held.get(), [&] {
+      RankCommunicator communicator(ctx, held);
+      Run(ctx, communicator);
+    });
     done();
   };
   try {
@@ -25,13 +27,10 @@ void CommunicatingOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) 
   }
 }
 
-void WholeTableOp::Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) {
+void WholeTableOp::Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) {
   OpCall call(ctx);
   const auto table = LookupTable(ctx, HandleIn(ctx, "table"));
   table->NoteStep(ctx);
-  Placement placement;
-  table->WithTable([&](const TableView& view) { placement = view.options().placement; });
-  RankCommunicator communicator(ctx, placement.num_ranks, placement.rank, std::move(held));
   Move(ctx, call, *table, communicator);
 }
 

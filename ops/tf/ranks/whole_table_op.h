@@ -19,9 +19,7 @@ class CommunicatingOp : public tensorflow::AsyncOpKernel {
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
 
  protected:
-  /// `held` is null if no other ranks take part.
-  virtual void Run(tensorflow::OpKernelContext* ctx,
-                   std::shared_ptr<const CollectiveHandle> held) = 0;
+  virtual void Run(tensorflow::OpKernelContext* ctx, RankCommunicator& communicator) = 0;
 };
 
 /// A CommunicatingOp whose first input is a table.
@@ -36,7 +34,7 @@ class WholeTableOp : public CommunicatingOp {
                     RankCommunicator& communicator) = 0;
 
  private:
-  void Run(tensorflow::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override;
+  void Run(tensorflow::OpKernelContext* ctx, RankCommunicator& communicator) override;
 };
 
 }  // namespace sok

@@ -129,7 +129,7 @@ class PartsSaveable(StreamedTable):
             for table, part in self._own_parts()
             for title in ("rows", *(title for title, _ in _slots_of(table)))
         ]
-        return check_tensors(path, reads, collectives, tensors, self.table.ranks)
+        return check_tensors(path, reads, collectives, tensors)
 
     def restore(
         self,

@@ -21,7 +21,6 @@ from sok_compat.runtime.op_library import ops
 
 if TYPE_CHECKING:
     from sok_compat.checkpoint.streams.self_reading import SelfReadingSaveable
-    from sok_compat.ranks.identity import Ranks
     from sok_compat.runtime.tf_versions import BaseSaverBuilder
 
 
@@ -88,13 +87,13 @@ class CheckedRestore:
             for each, line in lines.items()
         }
         to_check_tensors = collectives_of(ranks, "check")
-        self._steps = checkpoint_barrier(ranks, to_hold) if holds_steps else None
+        self._steps = checkpoint_barrier(to_hold) if holds_steps else None
         try:
             made = [op for each in tables for op in self._after(self._steps, each.make_missing)]
             hold_keys = [
                 self._after(
                     made,
-                    functools.partial(_holds_keys, ranks, device, of_device, to_ask[device]),
+                    functools.partial(_holds_keys, device, of_device, to_ask[device]),
                 )
                 for device, of_device in handles.items()
             ]
@@ -106,7 +105,7 @@ class CheckedRestore:
             always = tf.constant(True)
             if tensors is not None:
                 last = self._after(
-                    last, lambda: check_tensors(path, always, to_check_tensors, tensors, ranks)
+                    last, lambda: check_tensors(path, always, to_check_tensors, tensors)
                 )
             self.path = self._after(last, lambda: tf.identity(path))
         except BaseException:
@@ -137,9 +136,9 @@ def _handles_by_device(saveables):
     return handles
 
 
-def _holds_keys(ranks, device, handles, collectives):
+def _holds_keys(device, handles, collectives):
     with tf.device(device):
-        return ops.sok_holds_keys(handles, collectives, num_ranks=ranks.size, rank=ranks.rank)
+        return ops.sok_holds_keys(handles, collectives)
 
 
 def check_tensors(
@@ -147,7 +146,6 @@ def check_tensors(
     reads: tf.Tensor,
     collectives: list[tf.Tensor],
     tensors: Sequence[StoredTensor],
-    ranks: Ranks,
 ) -> tf.Operation | None:
     """Returns the op that fails on all ranks if RestoreV2 would fail on one."""
     return ops.sok_check_tensors(
@@ -158,6 +156,4 @@ def check_tensors(
         slices=[each.slice_spec for each in tensors],
         dtypes=[each.dtype.base_dtype for each in tensors],
         shapes=[each.shape for each in tensors],
-        num_ranks=ranks.size,
-        rank=ranks.rank,
     )

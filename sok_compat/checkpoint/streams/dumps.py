@@ -194,9 +194,9 @@ def _dump(folder: tf.Tensor, tables: Sequence[DumpedTable]) -> tf.Operation:
     ]
     to_commit = collectives_of(ranks, "commit_dump")
     with tf.device("/cpu:0"):
-        steps = checkpoint_barrier(ranks, to_hold)
+        steps = checkpoint_barrier(to_hold)
         with tf.control_dependencies(before_save(tables, steps)):
-            dump = ops.sok_begin_dump(steps, num_ranks=ranks.size, rank=ranks.rank)
+            dump = ops.sok_begin_dump(steps)
     last = dump.op
     for each, collectives in zip(tables, to_dump):
         with tf.control_dependencies([last]), tf.device(each.table.device):

@@ -103,7 +103,7 @@ def save_checkpoint(
     to_commit = collectives_of(ranks, "commit")
     with tf.device("/cpu:0"):
         own_specs = [*specs] if ranks.rank == 0 else []
-        steps = checkpoint_barrier(ranks, to_hold)
+        steps = checkpoint_barrier(to_hold)
         with tf.control_dependencies(before_save(tables, steps)):
             own_specs += [spec for each in tables for spec in each.specs_of_rank()]
             values = [(spec, _read_now(spec.tensor)) for spec in own_specs]
@@ -117,7 +117,6 @@ def save_checkpoint(
                 names=[spec.name for spec, _ in saved],
                 slices=[spec.slice_spec or "" for spec, _ in saved],
                 num_ranks=ranks.size,
-                rank=ranks.rank,
                 on_rank_0=on_rank_0,
             )
     last = checkpoint.op
@@ -128,12 +127,10 @@ def save_checkpoint(
         return ops.sok_commit_checkpoint(checkpoint, to_commit)
 
 
-def checkpoint_barrier(ranks: Ranks, collectives: list[tf.Tensor]) -> tf.Tensor:
+def checkpoint_barrier(collectives: list[tf.Tensor]) -> tf.Tensor:
     """A tensor that holds training steps on all ranks as long as it exists."""
     with tf.device("/cpu:0"):
-        return ops.sok_hold_checkpoint_barrier(
-            collectives, num_ranks=ranks.size, rank=ranks.rank, most_seconds=STALL_TIMEOUT.value()
-        )
+        return ops.sok_hold_checkpoint_barrier(collectives, most_seconds=STALL_TIMEOUT.value())
 
 
 def collectives_of(ranks: Ranks, what: str, description: str = "") -> list[tf.Tensor]:

@@ -99,56 +99,42 @@ class GivenRows : public RowsSource {
   std::vector<int64_t> keys_, places_;
 };
 
-class ExportTableOp : public tf::OpKernel {
+void ExportTable(tf::OpKernelContext* ctx) {
+  OpCall call(ctx);
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  resource->NoteStep(ctx);
+  resource->WithPlanes(call, [&](const TableView& view) {
+    std::vector<Column> columns = ColumnsOf(call, view);
+    columns.resize(1);
+    const auto write = [&](KeysInOrder&& keys) {
+      OutputSink sink(ctx, keys.count(), view.options().dim);
+      MoveRows(keys, columns, sink);
+    };
+    if (view.options().use_hash_index) {  // steps may insert keys meanwhile
+      write(Entries(call, view.table.Export(call)));
+    } else {
+      write(KeyRange(call, view, INT64_MAX, &columns));
+    }
+  });
+}
+
+class RowsInUse {
  public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      resource->NoteStep(ctx);
-      resource->WithPlanes(call, [&](const TableView& view) {
-        std::vector<Column> columns = ColumnsOf(call, view);
-        columns.resize(1);
-        if (view.options().use_hash_index) {  // steps may insert keys meanwhile
-          Entries keys(call, view.table.Export(call));
-          Write(ctx, keys, columns, view);
-        } else {
-          KeyRange keys(call, view, INT64_MAX, &columns);
-          Write(ctx, keys, columns, view);
-        }
-      });
-    });
-  }
+  explicit RowsInUse(tf::OpKernelConstruction* ctx)
+      : insert_all_(Attribute<bool>(ctx, "insert_all")) {}
 
- private:
-  static void Write(tf::OpKernelContext* ctx, KeysInOrder& keys, std::vector<Column>& columns,
-                    const TableView& view) {
-    OutputSink sink(ctx, keys.count(), view.options().dim);
-    MoveRows(keys, columns, sink);
-  }
-};
-
-class RowsInUseOp : public tf::OpKernel {
- public:
-  explicit RowsInUseOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx), insert_all_(Attribute<bool>(ctx, "insert_all")) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      resource->NoteStep(ctx);
-      if (insert_all_) {
-        resource->WithRoom(call, 0,
-                           [&](const TableView& view) { view.table.InsertAll(call, view.planes); });
-      }
-      resource->WithTable([&](const TableView& view) {
-        const TableEntries held = view.table.Export(call);
-        call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, "row_ids", {held.count})),
-                                   held.row_ids,
-                                   held.count * static_cast<int64_t>(sizeof(int64_t)));
-      });
+  void operator()(tf::OpKernelContext* ctx) const {
+    OpCall call(ctx);
+    const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+    resource->NoteStep(ctx);
+    if (insert_all_) {
+      resource->WithRoom(call, 0,
+                         [&](const TableView& view) { view.table.InsertAll(call, view.planes); });
+    }
+    resource->WithTable([&](const TableView& view) {
+      const TableEntries held = view.table.Export(call);
+      call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, "row_ids", {held.count})),
+                                 held.row_ids, held.count * static_cast<int64_t>(sizeof(int64_t)));
     });
   }
 
@@ -184,8 +170,8 @@ class LoadTableOp : public WholeTableOp {
 };
 
 const RegisteredKernel kContentsKernels[] = {
-    {"SokExportTable", Make<ExportTableOp>, {"table", "keys", "rows"}},
-    {"SokRowsInUse", Make<RowsInUseOp>, {"table"}},
+    {"SokExportTable", Make<KernelOf<Calls<ExportTable>>>, {"table", "keys", "rows"}},
+    {"SokRowsInUse", Make<KernelOf<RowsInUse>>, {"table"}},
     {"SokLoadTable", Make<LoadTableOp>, {"table", "keys", "values", "collectives"}},
 };
 

@@ -26,8 +26,6 @@ namespace tf = tensorflow;
 REGISTER_OP("SokBeginDump")
     .Input("steps: variant")
     .Output("dump: variant")
-    .Attr("num_ranks: int >= 1")
-    .Attr("rank: int >= 0")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
@@ -51,7 +49,6 @@ REGISTER_OP("SokCommitDump")
 
 /// The state shared by the ops of one dump.
 struct DumpTransaction {
-  int64_t num_ranks = 1, rank = 0;
   std::shared_ptr<CheckpointBarrier> steps;
   std::mutex mutex;                  // tables come one after the other
   std::optional<DumpWriter> writer;  // rank 0's, from the first table on
@@ -64,26 +61,11 @@ std::shared_ptr<DumpTransaction> DumpIn(tf::OpKernelContext* ctx) {
         tensor.DebugString());
 }
 
-class BeginDumpOp : public tf::OpKernel {
- public:
-  explicit BeginDumpOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
-        rank_(Attribute<int64_t>(ctx, "rank")) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const auto dump = std::make_shared<DumpTransaction>();
-      dump->num_ranks = num_ranks_;
-      dump->rank = rank_;
-      dump->steps = BarrierIn(ctx);
-      OutputShared(ctx, "dump", dump);
-    });
-  }
-
- private:
-  const int64_t num_ranks_, rank_;
-};
+void BeginDump(tf::OpKernelContext* ctx) {
+  const auto dump = std::make_shared<DumpTransaction>();
+  dump->steps = BarrierIn(ctx);
+  OutputShared(ctx, "dump", dump);
+}
 
 /// Rank 0 writes; the others send their columns to it, one rank after the other.
 class DumpTableOp : public WholeTableOp {
@@ -97,11 +79,12 @@ class DumpTableOp : public WholeTableOp {
     communicator.AwaitTurn();
     table.WithAlone(call, attributes_.slot_names(), {}, [&](const TableView& view) {
       communicator.GiveTurn();
+      communicator.CheckConnects(view.options().placement.num_ranks);
       const std::lock_guard<std::mutex> lock(dump->mutex);
       std::vector<Column> columns = ColumnsOf(call, view);
       columns.resize(1 + view.places.size());  // the files have no others
       const std::unique_ptr<KeysInOrder> keys = Keys(call, view, &columns);
-      GatheredRows sink(communicator, dump->rank, dump->rank == 0 ? &Begin(ctx, *dump) : nullptr);
+      GatheredRows sink(communicator, communicator.rank() == 0 ? &Begin(ctx, *dump) : nullptr);
       MoveRows(*keys, columns, sink);
     });
     communicator.Share();
@@ -135,9 +118,8 @@ class CommitDumpOp : public CommunicatingOp {
   using CommunicatingOp::CommunicatingOp;
 
  protected:
-  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
+  void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) override {
     const std::shared_ptr<DumpTransaction> dump = DumpIn(ctx);
-    RankCommunicator communicator(ctx, dump->num_ranks, dump->rank, std::move(held));
     dump->steps->Release();  // all ranks have sent their rows; steps need not wait for the disk
     if (dump->writer) dump->writer->Commit();
     communicator.Share();
@@ -145,7 +127,7 @@ class CommitDumpOp : public CommunicatingOp {
 };
 
 const RegisteredKernel kDumpKernels[] = {
-    {"SokBeginDump", Make<BeginDumpOp>, {"steps", "dump"}},
+    {"SokBeginDump", Make<KernelOf<Calls<BeginDump>>>, {"steps", "dump"}},
     {"SokDumpTable", Make<DumpTableOp>, {"table", "dump", "folder", "collectives"}},
     {"SokCommitDump", Make<CommitDumpOp>, {"dump", "collectives"}},
 };

@@ -20,17 +20,15 @@ RowsOfRank0::RowsOfRank0(RankCommunicator& communicator, const Placement& placem
 }
 
 void RowsOfRank0::ForEachBlock(const Use& use, const Place& place) {
-  if (communicator_.num_ranks() == 1) return source_->ForEachBlock(use, place);
+  if (placement_.num_ranks == 1) return source_->ForEachBlock(use, place);
+  const auto num_ranks = static_cast<size_t>(placement_.num_ranks);
   if (source_ != nullptr) {
     source_->ForEachBlock([&](const RowsBlock& block) { Scatter(block, use); });
-    if (communicator_.is_connected())
-      communicator_.Exchange(
-          std::vector<std::string>(static_cast<size_t>(communicator_.num_ranks())));
+    if (communicator_.is_connected()) communicator_.Exchange(std::vector<std::string>(num_ranks));
     return;
   }
   for (;;) {  // until rank 0 sends nothing
-    const std::string bytes = communicator_.Exchange(
-        std::vector<std::string>(static_cast<size_t>(communicator_.num_ranks())))[0];
+    const std::string bytes = communicator_.Exchange(std::vector<std::string>(num_ranks))[0];
     if (bytes.empty()) return;
     use(BlockIn(bytes));
   }
@@ -62,7 +60,7 @@ std::string RowsOfRank0::Chosen(const RowsBlock& block, const std::vector<int64_
 
 /// Sends each rank the rows that it owns, if this process is connected to others, and uses its own.
 void RowsOfRank0::Scatter(const RowsBlock& block, const Use& use) {
-  std::vector<std::vector<int64_t>> places(static_cast<size_t>(communicator_.num_ranks()));
+  std::vector<std::vector<int64_t>> places(static_cast<size_t>(placement_.num_ranks));
   for (int64_t i = 0; i < block.count; ++i) {
     if (placement_.kind == Placement::Kind::kReplicated) {
       for (std::vector<int64_t>& of_rank : places) of_rank.push_back(i);

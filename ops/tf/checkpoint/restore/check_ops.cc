@@ -26,8 +26,6 @@ REGISTER_OP("SokHoldsKeys")
     .Output("holds_keys: bool")
     .Attr("num_tables: int >= 0")
     .Attr("num_collectives: int >= 0")
-    .Attr("num_ranks: int >= 1")
-    .Attr("rank: int >= 0")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc("Whether any of the tables holds a key, on any rank.");
@@ -47,8 +45,6 @@ REGISTER_OP("SokCheckTensors")
     .Attr("slices: list(string) >= 0")
     .Attr("dtypes: list(type) >= 0")
     .Attr("shapes: list(shape) >= 0")
-    .Attr("num_ranks: int >= 1")
-    .Attr("rank: int >= 0")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
@@ -63,13 +59,10 @@ REGISTER_OP("SokReleaseCheckpointBarrier")
 
 class HoldsKeysOp : public CommunicatingOp {
  public:
-  explicit HoldsKeysOp(tf::OpKernelConstruction* ctx)
-      : CommunicatingOp(ctx),
-        num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
-        rank_(Attribute<int64_t>(ctx, "rank")) {}
+  using CommunicatingOp::CommunicatingOp;
 
  protected:
-  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
+  void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) override {
     OpCall call(ctx);
     tf::OpInputList tables;
     ThrowIfError(ctx->input_list("tables", &tables));
@@ -80,20 +73,16 @@ class HoldsKeysOp : public CommunicatingOp {
             holds_keys = holds_keys || view.table.Size(call).num_keys > 0;
           });
     }
-    RankCommunicator communicator(ctx, num_ranks_, rank_, std::move(held));
     communicator.Begin();
     *Data<bool>(Output(ctx, "holds_keys", {})) = communicator.ShareAny(holds_keys);
   }
-
- private:
-  const int64_t num_ranks_, rank_;
 };
 
 bool Reads(tf::OpKernelContext* ctx) { return Input(ctx, "reads").scalar<bool>()(); }
 
 class CheckSavedOp : public SavedTableOp {
  public:
-  explicit CheckSavedOp(tf::OpKernelConstruction* ctx) : SavedTableOp(ctx) {}
+  using SavedTableOp::SavedTableOp;
 
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
@@ -157,9 +146,7 @@ class CheckTensorsOp : public CommunicatingOp {
         names_(Attribute<std::vector<std::string>>(ctx, "names")),
         slices_(Attribute<std::vector<std::string>>(ctx, "slices")),
         dtypes_(Attribute<std::vector<tf::DataType>>(ctx, "dtypes")),
-        shapes_(Attribute<std::vector<tf::PartialTensorShape>>(ctx, "shapes")),
-        num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
-        rank_(Attribute<int64_t>(ctx, "rank")) {
+        shapes_(Attribute<std::vector<tf::PartialTensorShape>>(ctx, "shapes")) {
     const size_t count = names_.size();
     OP_REQUIRES(
         ctx, slices_.size() == count && dtypes_.size() == count && shapes_.size() == count,
@@ -167,9 +154,8 @@ class CheckTensorsOp : public CommunicatingOp {
   }
 
  protected:
-  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
+  void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) override {
     const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
-    RankCommunicator communicator(ctx, num_ranks_, rank_, std::move(held));
     communicator.Begin();
     ReadOnAllRanks(communicator, prefix, [&] {
       SavedTensors saved(prefix);
@@ -200,23 +186,18 @@ class CheckTensorsOp : public CommunicatingOp {
   const std::vector<std::string> names_, slices_;
   const std::vector<tf::DataType> dtypes_;
   const std::vector<tf::PartialTensorShape> shapes_;
-  const int64_t num_ranks_, rank_;
 };
 
-class ReleaseBarrierOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    if (auto steps = SharedIn<CheckpointBarrier>(Input(ctx, "steps"))) steps->Release();
-  }
-};
+void ReleaseBarrier(tf::OpKernelContext* ctx) {
+  if (auto steps = SharedIn<CheckpointBarrier>(Input(ctx, "steps"))) steps->Release();
+}
 
 // On a GPU: checkpoints are on the host.
 const RegisteredKernel kCheckKernels[] = {
     {"SokHoldsKeys", Make<HoldsKeysOp>, {"tables", "collectives", "holds_keys"}},
     {"SokCheckSaved", Make<CheckSavedOp>, {"table", "prefix", "reads", "collectives"}},
     {"SokCheckTensors", Make<CheckTensorsOp>, {"prefix", "reads", "collectives"}},
-    {"SokReleaseCheckpointBarrier", Make<ReleaseBarrierOp>, {"steps"}},
+    {"SokReleaseCheckpointBarrier", Make<KernelOf<Calls<ReleaseBarrier>>>, {"steps"}},
 };
 
 }  // namespace

@@ -65,62 +65,46 @@ std::vector<tf::tstring> StringsOf(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
 
-class ListTensorsOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      Bundle saved(TfFileSystem(), Input(ctx, "prefix").scalar<tf::tstring>()());
-      const std::vector<std::string> names = saved.Names();
-      std::vector<tf::tstring> dtypes, shapes;
-      for (const std::string& name : names) {
-        const BundleEntry entry = saved.EntryOf(name);
-        std::string shape;
-        for (const int64_t size : entry.shape) shape += std::to_string(size) + " ";
-        dtypes.emplace_back(entry.type().name);
-        shapes.emplace_back(shape);
-      }
-      OutputVector(ctx, "names", StringsOf(names));
-      OutputVector(ctx, "dtypes", dtypes);
-      OutputVector(ctx, "shapes", shapes);
-    });
+void ListTensors(tf::OpKernelContext* ctx) {
+  Bundle saved(TfFileSystem(), Input(ctx, "prefix").scalar<tf::tstring>()());
+  const std::vector<std::string> names = saved.Names();
+  std::vector<tf::tstring> dtypes, shapes;
+  for (const std::string& name : names) {
+    const BundleEntry entry = saved.EntryOf(name);
+    std::string shape;
+    for (const int64_t size : entry.shape) shape += std::to_string(size) + " ";
+    dtypes.emplace_back(entry.type().name);
+    shapes.emplace_back(shape);
   }
-};
+  OutputVector(ctx, "names", StringsOf(names));
+  OutputVector(ctx, "dtypes", dtypes);
+  OutputVector(ctx, "shapes", shapes);
+}
 
-class ChainOfOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
-      OutputVector(ctx, "prefixes", StringsOf(ChainOf(TfFileSystem(), prefix)));
-    });
-  }
-};
+void ListChain(tf::OpKernelContext* ctx) {
+  const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
+  OutputVector(ctx, "prefixes", StringsOf(ChainOf(TfFileSystem(), prefix)));
+}
 
-class ReadSavedTensorOp : public tf::OpKernel {
+class ReadSavedTensor {
  public:
-  explicit ReadSavedTensorOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        names_(Attribute<std::vector<std::string>>(ctx, "names")),
+  explicit ReadSavedTensor(tf::OpKernelConstruction* ctx)
+      : names_(Attribute<std::vector<std::string>>(ctx, "names")),
         dtype_(Attribute<tf::DataType>(ctx, "dtype")),
         shape_(Attribute<tf::TensorShape>(ctx, "shape")),
         hint_(Attribute<std::string>(ctx, "hint")),
         is_required_(Attribute<bool>(ctx, "is_required")),
         may_differ_(Attribute<bool>(ctx, "may_differ")) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      SavedTensors saved(Input(ctx, "prefix").scalar<tf::tstring>()());
-      const auto name = std::find_if(names_.begin(), names_.end(),
-                                     [&](const std::string& each) { return saved.Contains(each); });
-      const bool is_there =
-          name != names_.end() && !(may_differ_ && saved.ShapeOf(*name) != shape_);
-      *Data<bool>(Output(ctx, "is_there", {})) = is_there;
-      SetOutput(ctx, "value",
-                is_there || is_required_ ? Read(saved, is_there ? *name : names_.front())
-                                         : tf::Tensor(dtype_, tf::TensorShape({0})));
-    });
+  void operator()(tf::OpKernelContext* ctx) const {
+    SavedTensors saved(Input(ctx, "prefix").scalar<tf::tstring>()());
+    const auto name = std::find_if(names_.begin(), names_.end(),
+                                   [&](const std::string& each) { return saved.Contains(each); });
+    const bool is_there = name != names_.end() && !(may_differ_ && saved.ShapeOf(*name) != shape_);
+    *Data<bool>(Output(ctx, "is_there", {})) = is_there;
+    SetOutput(ctx, "value",
+              is_there || is_required_ ? Read(saved, is_there ? *name : names_.front())
+                                       : tf::Tensor(dtype_, tf::TensorShape({0})));
   }
 
  private:
@@ -143,9 +127,9 @@ class ReadSavedTensorOp : public tf::OpKernel {
 
 // On a GPU: checkpoints are on the host.
 const RegisteredKernel kReadKernels[] = {
-    {"SokListTensors", Make<ListTensorsOp>, {"prefix", "names", "dtypes", "shapes"}},
-    {"SokReadSavedTensor", Make<ReadSavedTensorOp>, {"prefix", "is_there", "value"}},
-    {"SokChainOf", Make<ChainOfOp>, {"prefix", "prefixes"}},
+    {"SokListTensors", Make<KernelOf<Calls<ListTensors>>>, {"prefix", "names", "dtypes", "shapes"}},
+    {"SokReadSavedTensor", Make<KernelOf<ReadSavedTensor>>, {"prefix", "is_there", "value"}},
+    {"SokChainOf", Make<KernelOf<Calls<ListChain>>>, {"prefix", "prefixes"}},
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ REGISTER_OP("SokRestoreSlot")
 
 class RestoreSavedOp : public SavedTableOp {
  public:
-  explicit RestoreSavedOp(tf::OpKernelConstruction* ctx) : SavedTableOp(ctx) {}
+  using SavedTableOp::SavedTableOp;
 
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
@@ -150,28 +150,25 @@ class RestoreSavedOp : public SavedTableOp {
   }
 };
 
-class RestoreSlotOp : public tf::OpKernel {
+class RestoreSlot {
  public:
-  explicit RestoreSlotOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        name_(Attribute<std::string>(ctx, "table_name")),
+  explicit RestoreSlot(tf::OpKernelConstruction* ctx)
+      : name_(Attribute<std::string>(ctx, "table_name")),
         title_(Attribute<std::string>(ctx, "title")),
         slot_name_(Attribute<std::string>(ctx, "slot_name")) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      SavedTensors saved(Input(ctx, "prefix").scalar<tf::tstring>()());
-      LookupTable(ctx, HandleIn(ctx, "table"))
-          ->WithSlots(call, {slot_name_}, [&](const TableView& view) {
-            Column slot = std::move(ColumnsOf(call, view)[1]);
-            SavedColumns columns(saved, {view.options().placement}, name_ + "/keys");
-            CheckPlaneToRestore(view.options(), title_, columns.num_saved(),
-                                slot.row_shape.num_elements(), saved.ShapeOf(title_, tf::DT_FLOAT));
-            columns.Add(title_, 1);
-            columns.Count();
-            FillHeld(call, view.table, columns, 1, &slot);
-          });
+  void operator()(tf::OpKernelContext* ctx) const {
+    OpCall call(ctx);
+    SavedTensors saved(Input(ctx, "prefix").scalar<tf::tstring>()());
+    const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+    resource->WithSlots(call, {slot_name_}, [&](const TableView& view) {
+      Column slot = std::move(ColumnsOf(call, view)[1]);
+      SavedColumns columns(saved, {view.options().placement}, name_ + "/keys");
+      CheckPlaneToRestore(view.options(), title_, columns.num_saved(),
+                          slot.row_shape.num_elements(), saved.ShapeOf(title_, tf::DT_FLOAT));
+      columns.Add(title_, 1);
+      columns.Count();
+      FillHeld(call, view.table, columns, 1, &slot);
     });
   }
 
@@ -184,7 +181,7 @@ const RegisteredKernel kRestoreKernels[] = {
     {"SokRestoreSaved",
      Make<RestoreSavedOp>,
      {"table", "prefix", "collectives", "row_ids", "of_variables"}},
-    {"SokRestoreSlot", Make<RestoreSlotOp>, {"table", "prefix"}},
+    {"SokRestoreSlot", Make<KernelOf<RestoreSlot>>, {"table", "prefix"}},
 };
 
 }  // namespace

@@ -55,9 +55,10 @@ struct SavedLink {
 };
 
 class SavedTableOp : public WholeTableOp {
- protected:
+ public:
   explicit SavedTableOp(tensorflow::OpKernelConstruction* ctx);
 
+ protected:
   using Chain = std::vector<std::unique_ptr<SavedLink>>;
   /// Finds the names of the table's tensors.
   Chain OpenChain(const std::string& prefix) const;

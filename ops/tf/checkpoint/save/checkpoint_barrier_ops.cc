@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op that waits for the moment of a checkpoint.
 #include <memory>
-#include <utility>
 
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/shared_variant.h"
@@ -18,8 +17,6 @@ REGISTER_OP("SokHoldCheckpointBarrier")
     .Input("collectives: num_collectives * variant")
     .Output("steps: variant")
     .Attr("num_collectives: int >= 0")
-    .Attr("num_ranks: int >= 1")
-    .Attr("rank: int >= 0")
     .Attr("most_seconds: float")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
@@ -31,20 +28,15 @@ REGISTER_OP("SokHoldCheckpointBarrier")
 class HoldBarrierOp : public CommunicatingOp {
  public:
   explicit HoldBarrierOp(tf::OpKernelConstruction* ctx)
-      : CommunicatingOp(ctx),
-        num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
-        rank_(Attribute<int64_t>(ctx, "rank")),
-        most_seconds_(Attribute<float>(ctx, "most_seconds")) {}
+      : CommunicatingOp(ctx), most_seconds_(Attribute<float>(ctx, "most_seconds")) {}
 
  protected:
-  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
-    RankCommunicator communicator(ctx, num_ranks_, rank_, std::move(held));
+  void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) override {
     OutputShared(ctx, "steps",
                  std::make_shared<CheckpointBarrier>(ctx, communicator, most_seconds_));
   }
 
  private:
-  const int64_t num_ranks_, rank_;
   const float most_seconds_;
 };
 

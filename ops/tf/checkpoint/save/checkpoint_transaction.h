@@ -20,8 +20,7 @@ namespace sok {
 
 /// This rank's part of a checkpoint that is being written.
 struct CheckpointTransaction {
-  CheckpointTransaction(int64_t ranks, int64_t of_rank, bool is_on_rank_0)
-      : num_ranks(ranks), rank(of_rank), on_rank_0(is_on_rank_0) {}
+  explicit CheckpointTransaction(bool is_on_rank_0) : on_rank_0(is_on_rank_0) {}
 
   std::shared_ptr<CheckpointBarrier> steps;  // holds steps until everything is written
   std::mutex mutex;                          // ops add to the checkpoint one after the other
@@ -30,7 +29,6 @@ struct CheckpointTransaction {
   std::vector<std::unique_ptr<SyncedFile>> received;  // on rank 0: of ranks 1, 2, ...
   std::optional<CheckpointInSeries> series;           // nullopt without increments
   std::vector<std::unique_ptr<RowChanges>> changes;   // by table, in a series
-  const int64_t num_ranks, rank;
   const bool on_rank_0;
 
   bool is_increment() const { return series && series->base; }

@@ -30,7 +30,6 @@ REGISTER_OP("SokBeginCheckpoint")
     .Attr("names: list(string) >= 0")
     .Attr("slices: list(string) >= 0")
     .Attr("num_ranks: int >= 1")
-    .Attr("rank: int >= 0")
     .Attr("on_rank_0: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
@@ -71,33 +70,31 @@ class BeginCheckpointOp : public CommunicatingOp {
         names_(Attribute<std::vector<std::string>>(ctx, "names")),
         slices_(Attribute<std::vector<std::string>>(ctx, "slices")),
         num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
-        rank_(Attribute<int64_t>(ctx, "rank")),
         on_rank_0_(Attribute<bool>(ctx, "on_rank_0")),
         num_bases_(Attribute<int64_t>(ctx, "num_bases")) {
     OP_REQUIRES(ctx, num_bases_ <= 1, absl::InvalidArgumentError("num_bases must be 0 or 1"));
   }
 
  protected:
-  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
+  void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) override {
     const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
-    CheckInputs(ctx, prefix, held != nullptr);
-    RankCommunicator communicator(ctx, num_ranks_, rank_,
-                                  std::move(held));  // since SokHoldCheckpointBarrier
-    const auto checkpoint = std::make_shared<CheckpointTransaction>(num_ranks_, rank_, on_rank_0_);
+    CheckInputs(ctx, prefix, communicator.is_connected());
+    const int64_t rank = communicator.rank();
+    const auto checkpoint = std::make_shared<CheckpointTransaction>(on_rank_0_);
     checkpoint->steps = BarrierIn(ctx);
     const std::string base = Base(ctx);
     std::string id;
-    if (rank_ == 0) {
+    if (rank == 0) {
       id = NewSaveId();
-      checkpoint->files.emplace(TfFileSystem(), prefix, id, rank_);
+      checkpoint->files.emplace(TfFileSystem(), prefix, id, rank);
     }
     const std::vector<std::vector<std::string>> all = communicator.ShareTexts({prefix, id, base});
     if (!on_rank_0_) CheckSamePrefix(all);
     id = all[0][1];
     if (num_bases_ > 0)
       checkpoint->series = CheckpointInSeries{id, CheckpointInSeries::Base::In(all[0][2])};
-    if (rank_ != 0 && !on_rank_0_) checkpoint->files.emplace(TfFileSystem(), prefix, id, rank_);
-    MakeWriters(ctx, checkpoint.get());
+    if (rank != 0 && !on_rank_0_) checkpoint->files.emplace(TfFileSystem(), prefix, id, rank);
+    MakeWriters(ctx, rank, checkpoint.get());
     OutputShared(ctx, "checkpoint", checkpoint);
   }
 
@@ -123,16 +120,17 @@ class BeginCheckpointOp : public CommunicatingOp {
     return bases[0].scalar<tf::tstring>()();
   }
 
-  void MakeWriters(tf::OpKernelContext* ctx, CheckpointTransaction* checkpoint) const {
+  void MakeWriters(tf::OpKernelContext* ctx, int64_t own_rank,
+                   CheckpointTransaction* checkpoint) const {
     if (!checkpoint->files) {
       checkpoint->writer = std::make_unique<ShardWriter>();
       return;
     }
     const CheckpointFiles& files = *checkpoint->files;
     std::vector<TensorToSave> tensors = Tensors(ctx);
-    if (checkpoint->series && rank_ == 0)
+    if (checkpoint->series && own_rank == 0)
       tensors.push_back({CheckpointInSeries::kTensor, "", TensorOf(checkpoint->series->Texts())});
-    checkpoint->writer = std::make_unique<ShardWriter>(files.PartOf(rank_), tensors);
+    checkpoint->writer = std::make_unique<ShardWriter>(files.PartOf(own_rank), tensors);
     for (int64_t rank = 1; on_rank_0_ && rank < num_ranks_; ++rank) {
       checkpoint->received.push_back(
           std::make_unique<SyncedFile>(TfFileSystem(), DataPath(files.PartOf(rank), 0, 1)));
@@ -161,7 +159,7 @@ class BeginCheckpointOp : public CommunicatingOp {
   }
 
   const std::vector<std::string> names_, slices_;
-  const int64_t num_ranks_, rank_;
+  const int64_t num_ranks_;
   const bool on_rank_0_;
   const int64_t num_bases_;
 };
@@ -171,14 +169,13 @@ class CommitCheckpointOp : public CommunicatingOp {
   using CommunicatingOp::CommunicatingOp;
 
  protected:
-  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
+  void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) override {
     const std::shared_ptr<CheckpointTransaction> checkpoint =
         CheckpointIn(Input(ctx, "checkpoint"));
-    RankCommunicator communicator(ctx, checkpoint->num_ranks, checkpoint->rank, std::move(held));
     const std::vector<int64_t> data_bytes = communicator.ShareNumber(checkpoint->writer->Finish());
     checkpoint->steps->Release();  // all ranks have written their parts
     if (checkpoint->on_rank_0) GatherIndexes(communicator, *checkpoint);
-    if (checkpoint->rank == 0) checkpoint->files->Commit(data_bytes);
+    if (communicator.rank() == 0) checkpoint->files->Commit(data_bytes);
     communicator.Share();
     for (const auto& of_table : checkpoint->changes) of_table->Commit(checkpoint->series->id);
   }
@@ -188,7 +185,7 @@ class CommitCheckpointOp : public CommunicatingOp {
   static void GatherIndexes(RankCommunicator& communicator, CheckpointTransaction& checkpoint) {
     std::vector<std::string> own;  // name, entry, name, ...
     for (const auto& [name, entry] : checkpoint.writer->entries()) {
-      if (checkpoint.rank == 0) break;
+      if (communicator.rank() == 0) break;
       own.push_back(name);
       own.push_back(entry);
     }
@@ -203,16 +200,10 @@ class CommitCheckpointOp : public CommunicatingOp {
   }
 };
 
-class SavedBaseOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      Output(ctx, "id", {}).scalar<tf::tstring>()() = resource->fingerprints().base();
-    });
-  }
-};
+void SavedBase(tf::OpKernelContext* ctx) {
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  Output(ctx, "id", {}).scalar<tf::tstring>()() = resource->fingerprints().base();
+}
 
 // On a GPU: checkpoints are on the host.
 const RegisteredKernel kSaveKernels[] = {
@@ -220,7 +211,7 @@ const RegisteredKernel kSaveKernels[] = {
      Make<BeginCheckpointOp>,
      {"prefix", "tensors", "collectives", "base", "steps", "checkpoint"}},
     {"SokCommitCheckpoint", Make<CommitCheckpointOp>, {"checkpoint", "collectives"}},
-    {"SokSavedBase", Make<SavedBaseOp>, {"table", "id"}},
+    {"SokSavedBase", Make<KernelOf<Calls<SavedBase>>>, {"table", "id"}},
 };
 
 }  // namespace

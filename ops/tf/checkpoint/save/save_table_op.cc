@@ -84,7 +84,7 @@ class SaveTableOp : public WholeTableOp {
       if (checkpoint->series) Compare(call, checkpoint.get(), table.fingerprints(), &saved);
       if (!checkpoint->on_rank_0) {
         Write(saved, communicator, *checkpoint);
-      } else if (checkpoint->rank == 0) {
+      } else if (communicator.rank() == 0) {
         Write(saved, communicator, *checkpoint);
         GatheredParts(communicator).Receive([&](int64_t rank, const char* data, size_t num_bytes) {
           checkpoint->received[static_cast<size_t>(rank - 1)]->Append(data, num_bytes);
