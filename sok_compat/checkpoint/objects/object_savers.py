@@ -120,7 +120,7 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
         try:
             for each in contents.tables:
                 each.path, each.restored = checked.path, restored
-                found[each.name] = each.restore(None, None)
+                found[each.name] = each.restore_from_path()
             with tf.control_dependencies([op for op in found.values() if op is not None]):
                 path = tf.identity(checked.path)
             found.update(super().restore(path, options) or {})

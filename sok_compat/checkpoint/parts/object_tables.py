@@ -71,11 +71,7 @@ class ObjectTable(StreamedTable):
             late.raise_for_missing(titles.values())
         return self._as_rows(titles).check(path, reads, collectives)
 
-    def restore(
-        self,
-        restored_tensors: Sequence[tf.Tensor] | None,
-        restored_shapes: Sequence[tf.TensorShape] | None,
-    ) -> tf.Operation:
+    def restore_from_path(self) -> tf.Operation:
         """Returns the op that fills the table."""
         titles, late = self._titles(), None
         if tf.executing_eagerly():
@@ -84,7 +80,7 @@ class ObjectTable(StreamedTable):
             late.raise_for_missing(self._titles().values())
         rows = self._as_rows(titles)
         rows.path, rows.restored = self.path, self.restored
-        restored = rows.restore(restored_tensors, restored_shapes)
+        restored = rows.restore_from_path()
         if late is not None:
             late.await_slots(lambda slot: self._titles()[slot.ref()])
         return restored

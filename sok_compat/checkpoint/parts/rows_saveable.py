@@ -94,13 +94,8 @@ class RowsSaveable(StreamedTable):
                 **self._names_to_read(),
             )
 
-    def restore(
-        self,
-        restored_tensors: Sequence[tf.Tensor] | None,
-        restored_shapes: Sequence[tf.TensorShape] | None,
-    ) -> tf.Operation:
+    def restore_from_path(self) -> tf.Operation:
         """Returns the op that fills the table."""
-        del restored_tensors, restored_shapes
         with tf.control_dependencies(self.restored[-1:]):  # one table at a time saves memory
             collectives = collectives_of(
                 self.table.ranks, f"restore_{self.name}", self.description()

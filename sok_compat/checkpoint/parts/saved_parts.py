@@ -131,13 +131,8 @@ class PartsSaveable(StreamedTable):
         ]
         return check_tensors(path, reads, collectives, tensors)
 
-    def restore(
-        self,
-        restored_tensors: Sequence[tf.Tensor] | None,
-        restored_shapes: Sequence[tf.TensorShape] | None,
-    ) -> tf.Operation | None:
+    def restore_from_path(self) -> tf.Operation | None:
         """Returns the op that fills the tables; None in eager mode."""
-        del restored_tensors, restored_shapes
         if tf.executing_eagerly():
             path = self.path.numpy().decode()
             shapes = _shapes_in(path)

@@ -31,7 +31,7 @@ class SelfReadingSaveable(BaseSaverBuilder.SaveableObject):
     A saver sets these attributes before it calls `restore`:
 
     path: of the checkpoint, a scalar string tensor.
-    restored: the list of this saver's ops that read tables; `restore` may append its own.
+    restored: the list of this saver's ops that read tables; `restore_from_path` may append its own.
     """
 
     path: tf.Tensor = None
@@ -49,6 +49,15 @@ class SelfReadingSaveable(BaseSaverBuilder.SaveableObject):
         """
         raise NotImplementedError
 
+    def restore_from_path(self) -> tf.Operation | None:
+        """Returns the op that restores the object; None in eager mode."""
+        raise NotImplementedError
+
+    def restore(self, restored_tensors: Any, restored_shapes: Any) -> tf.Operation | None:
+        """Returns restore_from_path(); TensorFlow's savers call it."""
+        del restored_tensors, restored_shapes
+        return self.restore_from_path()
+
 
 class RefusedSaveable(SelfReadingSaveable):
     """Stands for what a saver can neither save nor restore: both raise InvalidArgumentError."""
@@ -65,13 +74,27 @@ class RefusedSaveable(SelfReadingSaveable):
         del args
         return tf.debugging.Assert(False, [self._message])
 
-    def restore(self, restored_tensors: Any, restored_shapes: Any) -> tf.Operation:
+    def restore_from_path(self) -> tf.Operation:
         """See the base class."""
-        del restored_tensors, restored_shapes
         return self.check()
 
 
-class CompanionSaveable(SelfReadingSaveable):
+class _SmallSaveable(SelfReadingSaveable):
+    """One tensor, which a check always reads."""
+
+    def check(
+        self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
+    ) -> tf.Operation | None:
+        """See the base class."""
+        del reads, collectives
+        return self._read(path)[0].op
+
+    def _read(self, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """(whether the checkpoint has the tensor, its value)."""
+        raise NotImplementedError
+
+
+class CompanionSaveable(_SmallSaveable):
     """An ordinary variable that belongs to tables, and may have other names in a checkpoint."""
 
     def __init__(
@@ -98,26 +121,13 @@ class CompanionSaveable(SelfReadingSaveable):
             specs = [_as_vector(spec) for spec in specs]
         super().__init__(self._saved.op, specs, name)
 
-    def check(
-        self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
-    ) -> tf.Operation | None:
-        """See the base class; always reads the value, which is small."""
-        del reads, collectives
-        return self._read(path)[0].op
-
     def _read(self, path):
-        """(whether the checkpoint has the variable, its value)."""
         variable = self._variable
         what = variable.op.name, variable.dtype.base_dtype, variable.shape
         return _saved_tensor(path, self._names, *what, is_required=self._otherwise is None)
 
-    def restore(
-        self,
-        restored_tensors: Sequence[tf.Tensor] | None,
-        restored_shapes: Sequence[tf.TensorShape] | None,
-    ) -> tf.Operation:
+    def restore_from_path(self) -> tf.Operation:
         """Returns the op that assigns the variable."""
-        del restored_tensors, restored_shapes
         variable = self._variable
         is_there, value = self._read(self.path)
         if self._otherwise is not None:
@@ -126,7 +136,7 @@ class CompanionSaveable(SelfReadingSaveable):
         return variable.assign(value).op
 
 
-class FirstRowsSaveable(SelfReadingSaveable):
+class FirstRowsSaveable(_SmallSaveable):
     """The rows that keys start with, one tensor for all parts of a table."""
 
     def __init__(self, tables: Sequence[Table], names: Sequence[str]) -> None:
@@ -149,13 +159,6 @@ class FirstRowsSaveable(SelfReadingSaveable):
         rows.set_shape(table.first_value.rows.shape)
         return rows
 
-    def check(
-        self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
-    ) -> tf.Operation | None:
-        """See the base class; always reads the rows, which are few."""
-        del reads, collectives
-        return self._read(path)[0].op
-
     def _read(self, path):
         rows = self._tables[0].first_value.rows
         return _saved_tensor(
@@ -168,13 +171,8 @@ class FirstRowsSaveable(SelfReadingSaveable):
             may_differ=RESTORE_OTHER_WIDTHS.value(),
         )
 
-    def restore(
-        self,
-        restored_tensors: Sequence[tf.Tensor] | None,
-        restored_shapes: Sequence[tf.TensorShape] | None,
-    ) -> tf.Operation:
+    def restore_from_path(self) -> tf.Operation:
         """Returns the op that gives the tables the rows; it makes tables that do not exist."""
-        del restored_tensors, restored_shapes
         is_there, rows = self._read(self.path)
         with tf.control_dependencies([table.initialize_if_missing() for table in self._tables]):
             rows = tf.compat.v1.cond(is_there, lambda: rows, self._rows)
