@@ -18,21 +18,40 @@ namespace {
 /// An address in the memory of a table's engine, or the handle of a stream.
 using Address = uintptr_t;
 
-DeviceStream Stream(Address handle) { return reinterpret_cast<DeviceStream>(handle); }
-
 template <typename Value>
 Value* At(Address address) {
   return reinterpret_cast<Value*>(address);
 }
 
+/// What Python gives for a parameter: the address for a pointer.
+template <typename Parameter>
+struct Given {
+  using Type = Parameter;
+  static Parameter As(Type given) { return given; }
+};
+template <typename Value>
+struct Given<Value*> {
+  using Type = Address;
+  static Value* As(Address given) { return At<Value>(given); }
+};
+
+/// A method as Python calls it.
+template <typename Result, typename... Parameters>
+auto Called(Result (StoredTable::*method)(Parameters...)) {
+  return [method](StoredTable& table, typename Given<Parameters>::Type... given) {
+    return (table.*method)(Given<Parameters>::As(given)...);
+  };
+}
+
 TableOptions MakeOptions(const std::string& name, int64_t dim, int64_t capacity,
-                         FirstValue::Kind kind, float low_or_mean, float high_or_stddev,
+                         const std::string& kind, float low_or_mean, float high_or_stddev,
                          int64_t seed) {
   TableOptions options;
   options.name = name;
   options.dim = dim;
   options.capacity = capacity;
-  options.first_value = {kind, low_or_mean, high_or_stddev, FirstValueStream(seed, name)};
+  options.first_value = {ItemNamed(kFirstValueKinds, "kind", kind).value, low_or_mean,
+                         high_or_stddev, FirstValueStream(seed, name)};
   return options;
 }
 
@@ -48,55 +67,14 @@ void BindStoredTable(nb::module_& module) {
       .def_prop_ro("size", &StoredTable::size, WithoutGil())
       .def_prop_ro("index_bytes", &StoredTable::index_bytes, WithoutGil())
       .def_prop_ro("row_bytes", &StoredTable::row_bytes, WithoutGil())
-      .def(
-          "find",
-          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address row_ids) {
-            table.Find(Stream(stream), num_keys, At<const int64_t>(keys), At<int64_t>(row_ids));
-          },
-          WithoutGil())
-      .def(
-          "insert",
-          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address rows,
-             Address row_ids) {
-            table.Insert(Stream(stream), num_keys, At<const int64_t>(keys), At<const float>(rows),
-                         At<int64_t>(row_ids));
-          },
-          WithoutGil())
-      .def(
-          "gather",
-          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address rows) {
-            table.Gather(Stream(stream), num_keys, At<const int64_t>(keys), At<float>(rows));
-          },
-          WithoutGil())
-      .def(
-          "scatter_add",
-          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address values) {
-            return table.ScatterAdd(Stream(stream), num_keys, At<const int64_t>(keys),
-                                    At<const float>(values));
-          },
-          WithoutGil())
-      .def(
-          "assign",
-          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address values) {
-            return table.Assign(Stream(stream), num_keys, At<const int64_t>(keys),
-                                At<const float>(values));
-          },
-          WithoutGil())
-      .def(
-          "erase",
-          [](StoredTable& table, Address stream, int64_t num_keys, Address keys) {
-            return table.Erase(Stream(stream), num_keys, At<const int64_t>(keys));
-          },
-          WithoutGil())
-      .def(
-          "export",
-          [](StoredTable& table, Address stream, int64_t room, Address keys, Address rows) {
-            return table.Export(Stream(stream), room, At<int64_t>(keys), At<float>(rows));
-          },
-          WithoutGil())
-      .def(
-          "clear", [](StoredTable& table, Address stream) { table.Clear(Stream(stream)); },
-          WithoutGil());
+      .def("find", Called(&StoredTable::Find), WithoutGil())
+      .def("insert", Called(&StoredTable::Insert), WithoutGil())
+      .def("gather", Called(&StoredTable::Gather), WithoutGil())
+      .def("scatter_add", Called(&StoredTable::ScatterAdd), WithoutGil())
+      .def("assign", Called(&StoredTable::Assign), WithoutGil())
+      .def("erase", Called(&StoredTable::Erase), WithoutGil())
+      .def("export", Called(&StoredTable::Export), WithoutGil())
+      .def("clear", Called(&StoredTable::Clear), WithoutGil());
 }
 
 void MakePlacement(Placement* self, const std::string& kind, int64_t num_ranks, int64_t rank,
@@ -165,11 +143,6 @@ NB_MODULE(SOK_MODULE_NAME, module) {
   nb::set_leak_warnings(
       false);  // a child of fork() exits with objects that threads of its parent held
   TranslateErrors();
-  nb::enum_<FirstValue::Kind>(module, "FirstValueKind")
-      .value("UNIFORM", FirstValue::Kind::kUniform)
-      .value("NORMAL", FirstValue::Kind::kNormal)
-      .value("TRUNCATED_NORMAL", FirstValue::Kind::kTruncatedNormal)
-      .value("CONSTANT", FirstValue::Kind::kConstant);
   nb::class_<TableOptions>(module, "TableOptions");
   module.def("table_options", &MakeOptions, nb::kw_only(), nb::arg("name"), nb::arg("dim"),
              nb::arg("capacity"), nb::arg("kind"), nb::arg("low_or_mean"),

@@ -1,15 +1,7 @@
 """Types of the module of ops/python/engine_module.cc; arrays and streams are addresses."""
 
-import enum
-
 HAS_CUDA: bool
 WHY_NO_CUDA: str
-
-class FirstValueKind(enum.Enum):
-    UNIFORM = ...
-    NORMAL = ...
-    TRUNCATED_NORMAL = ...
-    CONSTANT = ...
 
 class TableOptions: ...
 
@@ -18,7 +10,7 @@ def table_options(
     name: str,
     dim: int,
     capacity: int,
-    kind: FirstValueKind,
+    kind: str,
     low_or_mean: float,
     high_or_stddev: float,
     seed: int,

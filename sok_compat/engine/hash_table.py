@@ -13,22 +13,8 @@ import numpy as np
 from sok_compat.engine import _engine
 from sok_compat.engine.arrays import parse_key_dtype
 from sok_compat.engine.cupy_arrays import CupyArrays
-from sok_compat.engine.initializers import (
-    Constant,
-    Initializer,
-    Normal,
-    TruncatedNormal,
-    Uniform,
-    parse_initializer,
-)
+from sok_compat.engine.initializers import Initializer, parse_initializer
 from sok_compat.engine.numpy_arrays import NumpyArrays
-
-_KINDS = {
-    Uniform: "UNIFORM",
-    Normal: "NORMAL",
-    TruncatedNormal: "TRUNCATED_NORMAL",
-    Constant: "CONSTANT",
-}
 
 
 class HashTable:
@@ -108,7 +94,7 @@ class HashTable:
             name=self._name,
             dim=self._dim,
             capacity=self._capacity,
-            kind=getattr(_engine.FirstValueKind, _KINDS[type(initializer)]),
+            kind=initializer.kind,
             low_or_mean=low_or_mean,
             high_or_stddev=high_or_stddev,
             seed=_whole_number("seed", seed, -(1 << 63)),

@@ -4,18 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Union, get_args
-
-
-def _check_stddev(normal: Normal | TruncatedNormal) -> None:
-    if not normal.stddev >= 0:
-        raise ValueError(f"{type(normal).__name__} needs stddev >= 0, got {normal.stddev}")
+from typing import Any, ClassVar, Union, get_args
 
 
 @dataclasses.dataclass(frozen=True)
 class Uniform:
     """Uniform in [low, high)."""
 
+    kind: ClassVar[str] = "uniform"  # as the core calls it
     low: float = -0.05
     high: float = 0.05
 
@@ -28,28 +24,27 @@ class Uniform:
 class Normal:
     """Normal with this mean and standard deviation."""
 
+    kind: ClassVar[str] = "normal"
     mean: float = 0.0
     stddev: float = 0.05
 
     def __post_init__(self) -> None:
-        _check_stddev(self)
+        if not self.stddev >= 0:
+            raise ValueError(f"{type(self).__name__} needs stddev >= 0, got {self.stddev}")
 
 
 @dataclasses.dataclass(frozen=True)
-class TruncatedNormal:
+class TruncatedNormal(Normal):
     """Normal, limited to two standard deviations around the mean."""
 
-    mean: float = 0.0
-    stddev: float = 0.05
-
-    def __post_init__(self) -> None:
-        _check_stddev(self)
+    kind: ClassVar[str] = "truncated_normal"
 
 
 @dataclasses.dataclass(frozen=True)
 class Constant:
     """The same number in every column."""
 
+    kind: ClassVar[str] = "constant"
     value: float = 0.0
 
 
