@@ -96,6 +96,4 @@ def sum_over_ranks(tensor: tf.Tensor) -> tf.Tensor:
     return job.allreduce(tensor, op=job.Sum, **named_reduction("sum"))
 
 
-@functools.cache
-def _mpi_job():
-    return MpiJob()
+_mpi_job = functools.cache(MpiJob)

@@ -38,10 +38,6 @@ def can_use_gpus() -> bool:
 
 def is_on_gpu(variable: Any) -> bool:
     """Whether a table's or slot's ops run on a GPU."""
-    return _is_gpu(variable)
-
-
-def _is_gpu(variable):
     return tf.DeviceSpec.from_string(variable.device).device_type == "GPU"
 
 

@@ -80,10 +80,11 @@ def export_saved_model(
     if current_ranks().rank != 0:
         return None
     write = _write_stock if stock_ops else _write
+    restore = checkpoint if callable(checkpoint) else functools.partial(_restore_from, checkpoint)
     with _new_folder(folder) as partial:
         builder = tf1.saved_model.Builder(partial)
         with tf.Graph().as_default(), graphs_of_one_rank(), _starting_as(missing_keys):
-            write(build, _restoring(checkpoint), builder, **{**_OPTIONS, **options})
+            write(build, restore, builder, **{**_OPTIONS, **options})
         builder.save(as_text)
         _copy_assets(os.path.join(partial, "assets.extra"), assets_extra or {})
     return folder
@@ -108,11 +109,6 @@ def _starting_as(missing_keys: str) -> AbstractContextManager[None]:
     if missing_keys == FIRST_VALUES:
         return contextlib.nullcontext()
     return all_rows_start_as(FirstValue("constant", 0.0))
-
-
-def _restoring(checkpoint: Checkpoint) -> Callable[[tf.compat.v1.Session], Any]:
-    """Returns a function of a session that restores the graph's variables."""
-    return checkpoint if callable(checkpoint) else functools.partial(_restore_from, checkpoint)
 
 
 def _restore_from(checkpoint: str | os.PathLike[str], session: tf.compat.v1.Session) -> None:

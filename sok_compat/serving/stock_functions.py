@@ -17,6 +17,7 @@ from sok_compat.runtime.tf_versions import saved_model_pb2
 from sok_compat.serving import stock_updates
 
 tf1 = tf.compat.v1
+SavedModel = saved_model_pb2.SavedModel
 
 
 def use_stock_functions(folder: str | os.PathLike[str] | bytes) -> None:
@@ -28,10 +29,10 @@ def use_stock_functions(folder: str | os.PathLike[str] | bytes) -> None:
     is.
     """
     for name, read, write in (
-        ("saved_model.pb", _parse, lambda model: model.SerializeToString()),
+        ("saved_model.pb", SavedModel.FromString, SavedModel.SerializeToString),
         (
             "saved_model.pbtxt",
-            _parse_text,
+            lambda content: text_format.Parse(content.decode(), SavedModel()),
             lambda model: text_format.MessageToString(model).encode(),
         ),
     ):
@@ -40,14 +41,6 @@ def use_stock_functions(folder: str | os.PathLike[str] | bytes) -> None:
             model = read(path.read_bytes())
             if any([_replace_nodes(graph) for graph in model.meta_graphs]):
                 path.write_bytes(write(model))
-
-
-def _parse(content):
-    return saved_model_pb2.SavedModel.FromString(content)
-
-
-def _parse_text(content):
-    return text_format.Parse(content.decode(), saved_model_pb2.SavedModel())
 
 
 def _replace_nodes(meta_graph):

@@ -25,7 +25,7 @@ def restore_objects_from_rank_0() -> None:
 def _restoring_copies(restore):
     @functools.wraps(restore)
     def restore_copy(self, save_path, options=None):
-        if not _comes_from_rank_0():
+        if not (tf.executing_eagerly() and is_connected() and are_on_rank_0()):
             _check_index(save_path)
             return restore(self, save_path, options)
         path = value_of_rank_0("path_of_rank_0", lambda: _checked(save_path))
@@ -47,10 +47,6 @@ def _check_index(path):
     is_path = isinstance(path, (str, bytes, os.PathLike))
     if is_path and tf.io.gfile.exists(f"{tf.compat.path_to_str(path)}.index"):
         tensors_in(tf.compat.path_to_str(path))
-
-
-def _comes_from_rank_0():
-    return tf.executing_eagerly() and is_connected() and are_on_rank_0()
 
 
 def _checked(path):

@@ -21,6 +21,7 @@ from sok_compat.runtime.tf_versions import BaseSaverBuilder
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
+_logger = logging.getLogger(__name__)
 _PIECE_FLOATS = 1 << 24  # read at a time
 
 
@@ -169,7 +170,9 @@ class PartsSaveable(StreamedTable):
     def _written(self, path, table, part, title, plane):
         """Fills a plane in pieces, to save memory."""
         done = []
-        for begin, end in _pieces(part.num_rows, table.dim):
+        most_rows = max(1, _PIECE_FLOATS // table.dim)
+        for begin in range(0, part.num_rows, most_rows):
+            end = min(begin + most_rows, part.num_rows)
             with tf.control_dependencies(done):
                 (values,) = tf.raw_ops.RestoreV2(
                     prefix=path,
@@ -204,7 +207,10 @@ class PartsSaveable(StreamedTable):
             for part in [part for own, part in self._own_parts() if own is table]:
                 full = f"{self.name}/{part.title}/{title}"
                 if full not in shapes:
-                    _log_fresh(slot, path)
+                    _logger.warning(
+                        "%s starts afresh: the checkpoint %s, which its table was restored from, "
+                        "lacks it", slot.name, path,
+                    )  # fmt: skip
                     return
                 _check_shape(path, full, part.shape, shapes)
                 with tf.device(table.device):
@@ -275,18 +281,6 @@ def _slots_of(table):
 
 def _shapes_in(path):
     return {title: shape for title, (_, shape) in tensors_in(path).items()}
-
-
-def _log_fresh(slot, path):
-    logging.getLogger(__name__).warning(
-        "%s starts afresh: the checkpoint %s, which its table was restored from, lacks it",
-        slot.name, path,
-    )  # fmt: skip
-
-
-def _pieces(num_rows, width):
-    step = max(1, _PIECE_FLOATS // width)
-    return [(begin, min(begin + step, num_rows)) for begin in range(0, num_rows, step)]
 
 
 def _check_shape(path, title, shape, shapes):
