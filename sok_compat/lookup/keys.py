@@ -53,9 +53,24 @@ def integer_keys(keys: Any, called: str, pools: str) -> tf.Tensor:
             "bags"
         )
     keys = tf.convert_to_tensor(keys)
-    if not keys.dtype.is_integer:
-        raise TypeError(f"{called} must be integers, got {keys.dtype.name}")
+    check_integers(keys.dtype, called)
     return tf.cast(keys, tf.int64)
+
+
+def check_integers(dtype: tf.DType, called: str) -> None:
+    """Checks the dtype of keys.
+
+    Args:
+      dtype: of the keys.
+      called: the keys in messages, such as "keys of users".
+
+    Raises:
+      TypeError: it is none of integers.
+    """
+    if not dtype.is_integer:
+        hashed = "tf.strings.to_hash_bucket_fast makes integers of strings"
+        way_out = hashed if dtype == tf.string else "tf.cast(..., tf.int64) makes integers of them"
+        raise TypeError(f"{called} must be integers, got {dtype.name}: {way_out}")
 
 
 def in_shape_of(keys: tf.Tensor, rows: tf.Tensor, dim: int) -> tf.Tensor:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, SplitKeys, split_bags
 from sok_compat.lookup.group import lookup_group
-from sok_compat.lookup.keys import in_shape_of
+from sok_compat.lookup.keys import check_integers, in_shape_of
 from sok_compat.lookup.new_keys import WITH_GRADIENT, EvictedKeys, Insert, KeyDraw, NewKeys
 from sok_compat.lookup.ordinary import pooled_rows_of_group
 from sok_compat.lookup.pooling import pool_rows
@@ -231,8 +231,7 @@ def _checked_bag(number: int, param: Any, ids: Any, weights: Any, combiner: Any)
     if not isinstance(combiner, str) or combiner not in _COMBINERS:
         raise ValueError(f"combiners must be 'sum', 'mean' or 'average', got {combiner!r}")
     ids = _as_bags(f"sp_ids[{number}]", ids)
-    if not ids.dtype.is_integer:
-        raise TypeError(f"sp_ids[{number}] must be integers, got {ids.dtype.name}")
+    check_integers(ids.dtype, f"sp_ids[{number}], keys of {param.name},")
     if weights is not None:
         weights = _as_bags(f"sp_weights[{number}]", weights)
         if not weights.dtype.is_floating:

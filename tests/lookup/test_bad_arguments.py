@@ -33,7 +33,7 @@ def bags(values=(1, 2, 3), dtype=tf.int64):
     *((lambda v, ids=ids: group_embedding_lookup([v], [ids()]), TypeError, f"here, got {name}")
       for ids, name in ((bags, "RaggedTensor"), (lambda: bags().to_sparse(), "SparseTensor"))),
     (lambda v: group_embedding_lookup([tf.ones([9, 2])], [bags()]), TypeError,
-     r"ids\[0\] must be a dense tensor, got RaggedTensor"),
+     r"ids\[0\] must be a dense tensor here, got RaggedTensor: use .*_sparse to pool"),
     (lambda v: stock_lookups.embedding_lookup(v, bags()), TypeError, "tensor here, got Rag"),
     (lambda v: stock_lookups.safe_embedding_lookup_sparse(v, bags()), TypeError,
      "sparse_ids must be SparseTensor, got RaggedTensor"),

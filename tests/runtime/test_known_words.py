@@ -3,6 +3,8 @@
 
 import functools
 import inspect
+import json
+import sys
 
 import pytest
 
@@ -13,6 +15,7 @@ from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from sok_compat.sparse_operation_kit.embeddings.tf_distributed_embedding import (
     TFDistributedEmbedding,
 )
+from tests.support.processes.subprocess_python import run_python
 
 MISSPELT = [
     (sok.DistributedEmbedding, "embedding_size", "embedding_vec_size"),
@@ -47,3 +50,17 @@ def test_signatures_have_names(made):
     function = made.__init__ if inspect.isclass(made) else made
     named = [*inspect.signature(function).parameters]
     assert len(named) > 2 and named[0] not in ("args", "kwargs")
+
+
+@pytest.mark.parametrize("face", ["sparse_operation_kit", "distributed_embeddings", "deeprec"])
+def test_all_public_callables_refuse_misspelt_words(face):
+    printed = run_python(f"""
+        from tests.support.misspelt_words import errors_of
+        errors_of("sok_compat.{face}")
+    """)
+    errors = json.loads(printed.splitlines()[-1])
+    assert len(errors) >= 10
+    for name, (word, error) in errors.items():
+        assert error.startswith("TypeError: ") and word in error, (name, error)
+        if sys.version_info >= (3, 13):  # else Python's own errors name no other word
+            assert "did you mean" in error.lower(), (name, error)

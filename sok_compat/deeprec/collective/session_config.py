@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 
 from sok_compat.deeprec.collective.micro_batches import ask_for
 from sok_compat.deeprec.variables.protocol_enum import ProtocolEnum
+from sok_compat.runtime.known_words import meant_word
 
 _logger = logging.getLogger("sok_compat")
 _warned_of: set[tuple[str, str]] = set()  # (message, field)
@@ -103,7 +104,7 @@ class LenientMessage:
         if name == "micro_batch_num":
             ask_for(value)
         else:
-            _warn_of(self._message.DESCRIPTOR.name, name)
+            _warn_of(self._message.DESCRIPTOR, name)
         self._ignored[name] = value
 
     def __eq__(self, other: object) -> bool:
@@ -192,11 +193,14 @@ def _add_ignored(fields: MutableMapping[str, Any], others: dict[str, Any]) -> No
             fields[name] = value
 
 
-def _warn_of(message: str, field: str) -> None:
+def _warn_of(descriptor: Any, field: str) -> None:
+    message = descriptor.name
     if (message, field) not in _warned_of:
         _warned_of.add((message, field))
+        meant = meant_word(field, descriptor.fields_by_name)
         _logger.warning(
-            "%s.%s is ignored: TensorFlow %s has no such field", message, field, tf.__version__
+            "%s.%s is ignored: TensorFlow %s has no such field%s",
+            *(message, field, tf.__version__, f"; did you mean {meant!r}?" if meant else ""),
         )
 
 

@@ -21,7 +21,7 @@ from sok_compat.deeprec.variables.embedding_variable import (
 )
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, SplitKeys, checked_weights, split_bags
 from sok_compat.lookup.group import lookup_group
-from sok_compat.lookup.keys import in_shape_of
+from sok_compat.lookup.keys import in_shape_of, integer_keys
 from sok_compat.lookup.new_keys import WITH_GRADIENT
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
@@ -293,9 +293,4 @@ def _with_values(bags: _Bags, values: tf.Tensor) -> _Bags:
 def _integers(number: int, param: Any, ids: Any) -> tf.Tensor:
     if isinstance(param, EmbeddingVariable):
         return param.checked_ids(ids)
-    if isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
-        raise TypeError(f"ids[{number}] must be a dense tensor, got {type(ids).__name__}")
-    ids = tf.convert_to_tensor(ids)
-    if not ids.dtype.is_integer:
-        raise TypeError(f"ids[{number}] must be integers, got {ids.dtype.name}")
-    return tf.cast(ids, tf.int64)
+    return integer_keys(ids, f"ids[{number}]", "tf.nn.group_embedding_lookup_sparse")

@@ -14,6 +14,7 @@ from sok_compat.deeprec.variables.embedding_variable import (
     PartitionedEmbeddingVariable,
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
+from sok_compat.lookup.keys import integer_keys
 
 tf1 = tf.compat.v1
 
@@ -60,10 +61,7 @@ class MultiHashVariable:
         Raises:
           TypeError: they are not integers.
         """
-        ids = tf.convert_to_tensor(ids)
-        if not ids.dtype.is_integer:
-            raise TypeError(f"ids of {self.name} must be integers, got {ids.dtype.name}")
-        return tf.cast(ids, tf.int64)
+        return integer_keys(ids, f"ids of {self.name}", "tf.nn.embedding_lookup_sparse")
 
     def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
         """The row of each id: those of id // q, modulo q, and of id % r.

@@ -69,6 +69,8 @@ def test_messages_that_are_deeprecs_own(caplog):
     read.graph_options.optimizer_options.smart_stage_options.runner_options.threads = 4
     assert options.smart_stage_options.runner_options.threads == 3
     assert "multi_stream_opts is ignored: TensorFlow" in caplog.text
+    ConfigProto(alow_soft_placement=True)
+    assert "no such field; did you mean 'allow_soft_placement'?" in caplog.text
     with pytest.raises(AttributeError):
         config.session_stage_thread_pool  # noqa: B018  no name of DeepRec's, either
 
