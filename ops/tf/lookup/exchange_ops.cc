@@ -225,6 +225,9 @@ class ExchangeRowsOp : public ExchangeOp {
     const OpCall call(ctx);
     const RowLayout layout(ctx, call, group, "reply_counts", dims_, wire_dtypes_);
     OutputReceived(ctx, group, layout, dims_, result, "output");
+    // Now all ranks have found rows: a lookup that failed on one of them counts on none.
+    for (int i = 0; i < group.size(); ++i)
+      LookupTable(ctx, group.Handle("tables", i))->NoteLookupOfRanks();
   }
 
  private:

@@ -157,12 +157,9 @@ class FindRowsOp : public tf::AsyncOpKernel {
 
   void FindAll(tf::OpKernelContext* ctx) const {
     const Group group(ctx);
-    const bool is_of_ranks = !CollectivesIn(ctx).empty();
     std::vector<tf::Tensor*> row_ids;
-    for (int i = 0; i < group.size(); ++i) {
+    for (int i = 0; i < group.size(); ++i)
       row_ids.push_back(&group.Output("row_ids", i, group.Vector("keys", i).shape()));
-      if (is_of_ranks) LookupTable(ctx, group.Handle("tables", i))->NoteLookupOfRanks();
-    }
     const auto find = [&](OpCall& call, int i) {
       Find(ctx, call, group, i, *row_ids[static_cast<size_t>(i)]);
     };

@@ -26,6 +26,15 @@ def test_lookups_fail_where_one_rank_alone_initializes_again(tmp_path):
             )
 
 
+def test_initializers_on_all_ranks_follow_a_step_that_failed_on_one():
+    (past_it, *of_rank_0), (message, *of_rank_1) = reports(
+        run_ranks("numbers.sessions", 2, "failed")
+    )
+    assert "rank 1 is past it" in past_it
+    assert "no rows today" in message
+    assert of_rank_0 == of_rank_1 == [[3.0], [4.0]]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_step_that_one_rank_skips_meets_no_other_session(step):

@@ -87,7 +87,7 @@ class TableResource : public tensorflow::ResourceBase {
     Arrival unused;
     Begin(ctx, &unused);
   }
-  /// Called when a lookup of several ranks finds rows: from now on Initialize makes others of them.
+  /// Called when rows of all ranks have come: from now on Initialize makes others of them.
   void NoteLookupOfRanks() { was_looked_up_ = true; }
   /// Returns `row_ids` in the same memory. As long as this memory lives, in any tensor, these rows
   /// are not reused in tables with eviction: the ops of an eager lookup are steps of their own.

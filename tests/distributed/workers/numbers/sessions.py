@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two threads: one session each of graphs that look alike, or of one graph, or other fetches.
 
-With an argument: two sessions of one graph in one thread, and the last rank raises before its
-lookup in that step of the first session.
+With a number: two sessions of one graph in one thread, and the last rank raises before its lookup
+in that step of the first session. With "again": initializers that some ranks run; with "failed":
+initializers that all ranks run, after a lookup whose step failed on the last one.
 """
 
+import itertools
 import sys
 import threading
 import time
@@ -114,6 +116,36 @@ def initialize_again():
     return seen
 
 
+def initialize_after_failed_lookup():
+    """[what the failing lookup raises, values after two initializers each]."""
+    steps = itertools.count()
+
+    def fail_first(keys):
+        if next(steps) == 0:
+            time.sleep(0.5)
+            raise ValueError("no rows today")
+        return keys
+
+    _, (rows, _), _ = sessions_of_one_graph()
+    find_rows = next(op for op in rows.graph.get_operations() if op.type == "SokFindRows")
+    if RANK == SIZE - 1:
+        with rows.graph.as_default():
+            # Once the keys have been exchanged, so that the other ranks find their rows meanwhile.
+            failing = tf.compat.v1.py_func(fail_first, [find_rows.inputs[1]], tf.int64)
+        find_rows._add_control_input(failing.op)
+    session, seen = tf.compat.v1.Session(graph=rows.graph, config=session_config()), []
+    session.run("init")
+    try:
+        session.run(rows)
+    except tf.errors.OpError as error:
+        seen.append(str(error))
+    for value in (3.0, 4.0):
+        wait_for_all_ranks(f"before {value}")
+        session.run("init", {"first_value:0": value})
+        seen.append(np.unique(session.run(rows)).tolist())
+    return seen
+
+
 def run(session, fetches, seed):
     """The values of all rows that came, in steps with pauses of this rank's own."""
     rng = np.random.default_rng([RANK, seed])
@@ -161,5 +193,7 @@ def in_any_order():
 if __name__ == "__main__":
     if sys.argv[1:2] == ["again"]:
         report(initialize_again())
+    elif sys.argv[1:2] == ["failed"]:
+        report(initialize_after_failed_lookup())
     else:
         report(skip(int(sys.argv[1])) if len(sys.argv) > 1 else in_any_order())
