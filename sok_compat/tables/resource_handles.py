@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -23,9 +22,7 @@ from sok_compat.runtime.tf_versions import (
     eager_variable_handle,
     var_handle_op,
 )
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.interface import TableInterface
 
 _next_unique_id = itertools.count()
 _TABLE = "_sok_compat_table_of_rows"  # an attribute of the handle of a table's rows
@@ -50,7 +47,7 @@ def unique_id(name: str) -> str:
 
 
 def plane_handle(
-    name: str, scope: str, shape: Sequence[int | None], table: Table | None = None
+    name: str, scope: str, shape: Sequence[int | None], table: TableInterface | None = None
 ) -> tf.Tensor:
     """Creates the handle of a float32 resource variable without a value.
 
@@ -69,7 +66,7 @@ def plane_handle(
     return mark_handle_of_plane(handle)
 
 
-def table_of_rows(handle: tf.Tensor) -> Table | None:
+def table_of_rows(handle: tf.Tensor) -> TableInterface | None:
     """Returns the table whose rows a handle is of, or None."""
     return getattr(handle, _TABLE, lambda: None)()
 

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.interface import TableInterface
 
 
 @tf.autograph.experimental.do_not_convert
-def owner_by_name(variable_name: str, tables: Iterable[Table]) -> Table | None:
+def owner_by_name(variable_name: str, tables: Iterable[TableInterface]) -> TableInterface | None:
     """Returns the table that an optimizer made a variable for, or None.
 
     A slot's name contains its table's, perhaps after a variable scope. Of several such tables, as
@@ -32,7 +30,7 @@ def owner_by_name(variable_name: str, tables: Iterable[Table]) -> Table | None:
     return owner
 
 
-def is_named_as_by_newer_keras(variable_name: str, table: Table) -> bool:
+def is_named_as_by_newer_keras(variable_name: str, table: TableInterface) -> bool:
     """Whether an optimizer of tf.keras.optimizers made a slot: it names slots 'm/<table>', all
     others '<table>/m'.
 
@@ -45,7 +43,7 @@ def is_named_as_by_newer_keras(variable_name: str, table: Table) -> bool:
     return f"/{scope}/{last}".endswith(owner) and not f"/{scope}".endswith(owner)
 
 
-def _tables_of_graph() -> list[Table]:
+def _tables_of_graph() -> list[TableInterface]:
     """Tables of the graph; none in eager mode."""
     with tf.init_scope():
         variables = [] if tf.executing_eagerly() else tf.compat.v1.global_variables()

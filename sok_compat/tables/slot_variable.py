@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,13 +20,11 @@ from sok_compat.runtime.tf_versions import (
 )
 from sok_compat.tables import resource_handles
 from sok_compat.tables.declared_capacity import warn_of_declared_capacity
+from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_updates import are_kept_rows, raise_for_kept_rows
 from sok_compat.tables.rows.row_writes import all_rows
 from sok_compat.tables.rows.shown_rows import ShownRows
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
 
 
 class SlotVariable(ShownRows, PlaneVariable):
@@ -39,7 +37,12 @@ class SlotVariable(ShownRows, PlaneVariable):
     """
 
     def __init__(
-        self, table_variable: Table, name: str, width: int, fill: float, is_vector: bool = False
+        self,
+        table_variable: TableInterface,
+        name: str,
+        width: int,
+        fill: float,
+        is_vector: bool = False,
     ) -> None:
         """Makes the slot.
 
@@ -56,7 +59,7 @@ class SlotVariable(ShownRows, PlaneVariable):
             self._make(table_variable, name, [table_variable.capacity, width], fill)
 
     def _make(
-        self, table_variable: Table, name: str, shape: Sequence[int | None], fill: float
+        self, table_variable: TableInterface, name: str, shape: Sequence[int | None], fill: float
     ) -> None:
         in_graph = not tf.executing_eagerly()
         self._rows_belong_to_keys = table_variable.use_hash_index

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.slot_variable import SlotVariable
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
 
 
 class Slots:
@@ -45,7 +43,7 @@ class Slots:
 
 
 def slot_for(
-    table: Table, optimizer: Any, name: str, width: int | None = None, fill: float = 0.0
+    table: TableInterface, optimizer: Any, name: str, width: int | None = None, fill: float = 0.0
 ) -> SlotVariable:
     """Returns the plane of an optimizer and a name beside a table's rows; the first call makes it.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.identity import connect_ranks
+from sok_compat.ranks.identity import Ranks, connect_ranks
 from sok_compat.ranks.same_on_all_ranks import check_same_table
 from sok_compat.runtime import integrations
 from sok_compat.runtime.devices import table_device
@@ -21,9 +21,9 @@ from sok_compat.runtime.strategies import (
 from sok_compat.runtime.tf_versions import var_is_initialized_op
 from sok_compat.tables import resource_handles
 from sok_compat.tables.first_value import FirstValue, parse_initializer
-from sok_compat.tables.key_history import HasHistory, check_history
+from sok_compat.tables.interface import TableInterface
+from sok_compat.tables.key_history import HasHistory, KeyHistory, check_history
 from sok_compat.tables.placement import Placement
-from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.row_reads import RowReads
 from sok_compat.tables.rows.row_updates import RowUpdates
@@ -38,24 +38,19 @@ from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY, checked_key_d
 from sok_compat.tables.undefined_methods import UndefinedMethods
 from sok_compat.tables.words import Words
 
-if TYPE_CHECKING:
-    from sok_compat.ranks.identity import Ranks
-    from sok_compat.tables.key_history import KeyHistory
-
 DEFAULT_SEED = 1  # of first values; constant, so the same on all ranks
 
 # {unique id: table}; graphs know theirs
 _eager_tables: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
 
 
-class Table(HasHistory, ShownRows, RowReads, RowUpdates, UndefinedMethods, PlaneVariable):
+class Table(HasHistory, ShownRows, RowReads, RowUpdates, UndefinedMethods, TableInterface):
     """Keys -> rows of `dim` float32.
 
     `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
     `tf.gradients` and stock optimizers work on it; rows are in the order in which their keys came.
-    `table_handle` is the table itself, which maps keys to row ids. Memory is used for rows in use,
-    not for the capacity. The table is on the CPU, or on the GPU of the enclosing `tf.device`
-    (docs/understand/cuda.md).
+    Memory is used for rows in use, not for the capacity. The table is on the CPU, or on the GPU of
+    the enclosing `tf.device` (docs/understand/cuda.md).
 
     Without a capacity the variable is `[None, dim]`: it and its slots show the rows that have
     memory, and grow with new keys. Reads of the whole variable, such as `value()` and optimizers
@@ -64,20 +59,10 @@ class Table(HasHistory, ShownRows, RowReads, RowUpdates, UndefinedMethods, Plane
     In a graph, running `initializer` makes the table, and empties it when run again. In eager mode
     the table is made at once, and freed with this object.
 
-    Attributes:
-      table_name: unique; the name for first values and checkpoints. `name` is 'x:0' for 'x'.
-      capacity: most rows on this rank; None: limited by memory only.
-      dim: floats in a row.
-      key_dtype: tf.int64 or tf.uint32, of keys in files.
-      use_hash_index: False: the row of a key is key // number of ranks.
+    Attributes, besides those of TableInterface:
       first_value: the FirstValue of rows.
       seed: of first values, if first_value has none.
       initial_rows: [capacity, dim], if the initializer makes the whole table at once; else None.
-      placement: which rank owns which keys.
-      history: the KeyHistory, or None.
-      storage: the Storage, for checkpoints.
-      slots_by_owner: the Slots, from which `slots` and `slot_for` take them.
-      num_scopes: number of open scopes that limit updates of its planes to the rows in use.
     """
 
     words = Words()

@@ -53,7 +53,7 @@ NAMES_OF_RANKS = [
 ]
 ALLOWED_IMPORTS = [
     ("ranks/horovod/x.py", 'horovod = sys.modules["horovod.tensorflow"]'),
-    ("tables/x.py", 'message = "horovod runs -np 2"'),
+    ("tables/words.py", 'message = "horovod runs -np 2"'),
     ("checkpoint/saver/x.py", "from sok_compat.checkpoint.streams.progress import told"),
     ("sparse_operation_kit/core/x.py", "from sok_compat.training.update_scope import UpdateScope"),
     ("sparse_operation_kit/core/x.py", "from sok_compat.sparse_operation_kit.core import y"),
@@ -101,7 +101,7 @@ def test_a_forbidden_import_is_reported(layers, path, text):
 
 @pytest.mark.parametrize("folder, text", NAMES_OF_RANKS)
 def test_only_one_folder_names_what_connects_ranks(layers, folder, text):
-    (problem,) = layers.python_problems(Path("sok_compat/tables/x.py"), text)
+    (problem,) = layers.python_problems(Path("sok_compat/tables/words.py"), text)
     assert f"only sok_compat/ranks/{folder} knows" in problem
 
 

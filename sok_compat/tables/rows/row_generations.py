@@ -9,17 +9,15 @@ update the table tells from them whether the rows are still those of the keys.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import members
+from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.row_ids import are_of_gradient, raise_for_keys
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
 
 
 def have_generations() -> bool:
@@ -85,7 +83,7 @@ def dense_gradient(table_handle: tf.Tensor, values: Any, is_new: bool = False) -
         return ops.sok_dense_gradient(table_handle, values, number, is_new=is_new)
 
 
-def rows_of_ids(table: Table, ids: Any, values: Any) -> tuple[tf.Tensor, tf.Tensor]:
+def rows_of_ids(table: TableInterface, ids: Any, values: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns (row ids, their values) of the indices and values of a gradient."""
     found = _row_ids_in_function(table, ids)
     if found is not None:
@@ -98,7 +96,7 @@ def rows_of_ids(table: Table, ids: Any, values: Any) -> tuple[tf.Tensor, tf.Tens
         return row_ids, tf.gather(values, places)
 
 
-def _row_ids_in_function(table: Table, ids: Any) -> tf.Tensor | None:
+def _row_ids_in_function(table: TableInterface, ids: Any) -> tf.Tensor | None:
     """Returns the row ids of a lookup in the same function, which is one step."""
     while tf.is_symbolic_tensor(ids) and ids.op.type == "Identity":
         ids = ids.op.inputs[0]

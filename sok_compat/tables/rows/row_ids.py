@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.graphs import ancestors, functions_of, outside
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.interface import TableInterface
 
 _GIVE_DISTINCT_ROWS = ("SokAdmitKeys", "SokFindRows", "SokInsertAbsent", "SokRowsInUse")
 _FUNCTIONS = (
@@ -36,7 +34,7 @@ def giver_of_rows(row_ids: tf.Tensor) -> tf.Operation:
     return op
 
 
-def are_of_gradient(table: Table, indices: Any) -> bool:
+def are_of_gradient(table: TableInterface, indices: Any) -> bool:
     """Whether a graph shows that indices are row ids of a table's gradient, or some of them, in
     another order or shape."""
     return tf.is_symbolic_tensor(indices) and all(
@@ -45,7 +43,7 @@ def are_of_gradient(table: Table, indices: Any) -> bool:
 
 
 @tf.autograph.experimental.do_not_convert
-def raise_for_keys(table: Table, indices: Any) -> None:
+def raise_for_keys(table: TableInterface, indices: Any) -> None:
     """Refuses indices of a gradient in a graph that are keys, or numbers that a script has made.
 
     Indices of unknown origin, as of a variable, a placeholder or Horovod, are taken.
@@ -71,7 +69,7 @@ def _makes_numbers(op: tf.Operation) -> bool:
     return op.type in ("Const", "Range", "IteratorGetNext") and not is_empty
 
 
-def _makers_of_keys(table: Table) -> set[tf.Operation]:
+def _makers_of_keys(table: TableInterface) -> set[tf.Operation]:
     """Returns the ops from which lookups of a table in its graph have their keys."""
     lookups = [op for op in table.table_handle.graph.get_operations() if op.type == "SokFindRows"]
     keys = [
@@ -103,7 +101,7 @@ def _superset(op: tf.Operation) -> list[tf.Operation]:
     return [op.inputs[0].op] if is_one else []
 
 
-def _finds_rows(table: Table, op: tf.Operation) -> bool:
+def _finds_rows(table: TableInterface, op: tf.Operation) -> bool:
     """Whether an op gives row ids of a table.
 
     Of a function only, whether a lookup is in it, or in one whose outputs it takes: gradients.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -13,10 +13,7 @@ from sok_compat.tables.rows.row_generations import have_generations, rows_of_ids
 from sok_compat.tables.rows.row_ids import are_of_gradient
 from sok_compat.tables.rows.row_writes import all_rows, rows_at
 from sok_compat.tables.variable_mixin import VariableMixin
-
-if TYPE_CHECKING:
-    from sok_compat.tables.words import Words
-
+from sok_compat.tables.words import Words
 
 _SCATTERS = {
     **{

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.interface import TableInterface
 
 
-def write_rows(table: Table, keys: tf.Tensor, rows: tf.Tensor) -> tf.Operation | None:
+def write_rows(table: TableInterface, keys: tf.Tensor, rows: tf.Tensor) -> tf.Operation | None:
     """Sets the rows of keys that this rank owns.
 
     Args:
@@ -48,7 +46,7 @@ def all_rows(plane: Any) -> tf.Tensor:
         return ops.sok_rows_in_use(plane.table_handle, insert_all=True)
 
 
-def rows_at(table: Table, row_ids: tf.Tensor) -> tf.Tensor:
+def rows_at(table: TableInterface, row_ids: tf.Tensor) -> tf.Tensor:
     """Returns row ids of a table without a hash index; like `all_rows`, the rows get first values.
 
     Raises:

@@ -13,16 +13,13 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
 from sok_compat.tables.variable_mixin import VariableMixin
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
 
 
 class Shows:
@@ -96,7 +93,7 @@ class Shown(threading.local):
 
 
 @contextlib.contextmanager
-def showing_rows_in_use(table: Table) -> Iterator[RowsInUse]:
+def showing_rows_in_use(table: ShownRows) -> Iterator[RowsInUse]:
     """Context in which `table` and its slots show their rows in use; yields the RowsInUse."""
     with tf.device(table.device):
         rows = RowsInUse(ops.sok_rows_in_use(table.table_handle))
@@ -106,7 +103,7 @@ def showing_rows_in_use(table: Table) -> Iterator[RowsInUse]:
 
 @contextlib.contextmanager
 def showing_rows_of(
-    table: Table, gradient: tf.Tensor | tf.IndexedSlices
+    table: ShownRows, gradient: tf.Tensor | tf.IndexedSlices
 ) -> Iterator[tf.Tensor | tf.IndexedSlices]:
     """Context in which `table` and its slots show the rows of its gradient; yields the gradient of
     the shown rows. A dense gradient has all rows in use.
@@ -122,23 +119,23 @@ def showing_rows_of(
         yield tf.IndexedSlices(gradient.values, places, shape)
 
 
-def showing_some_rows(table: Table) -> AbstractContextManager[None]:
+def showing_some_rows(table: ShownRows) -> AbstractContextManager[None]:
     """Context in which the shape of `table` is [n, dim], with a small n other than dim."""
     return _showing(table, SomeRows(table.dim + 1))
 
 
-def showing_all_rows(table: Table) -> AbstractContextManager[None]:
+def showing_all_rows(table: ShownRows) -> AbstractContextManager[None]:
     """Context in which gathers and scatters of `table` take row ids, as gradients have, no keys."""
     return _showing(table, AllRows())
 
 
-def is_showing_some_rows(table: Table) -> bool:
+def is_showing_some_rows(table: ShownRows) -> bool:
     """Whether `table` is inside `showing_some_rows`."""
     return type(table.shown.now) is SomeRows
 
 
 @contextlib.contextmanager
-def _showing(table: Table, rows: Shows) -> Iterator[None]:
+def _showing(table: ShownRows, rows: Shows) -> Iterator[None]:
     before, table.shown.now = table.shown.now, rows
     try:
         yield
@@ -153,6 +150,7 @@ class ShownRows(VariableMixin):
     """
 
     shown: Shown
+    table_handle: tf.Tensor
     is_vector = False  # True: a slot of width 1 shows [n], not [n, 1]
 
     @property

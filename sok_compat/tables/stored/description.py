@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import members
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.interface import TableInterface
 
 _ATTRIBUTE = "_sok_compat_description"  # of the op of the handle
 ROWS, BUCKETS, PARTS = "rows", "buckets", "parts"  # layouts
 
 
-def describe_in_graph(table: Table) -> None:
+def describe_in_graph(table: TableInterface) -> None:
     """Adds what savers need to know of a table, beyond its ops, to its graph; not in eager mode."""
     own = {"layout": ROWS, "kind": table.kind(), "key_dtype": table.key_dtype.name}
     describe(table.table_handle, {**own, **table.storage.described})

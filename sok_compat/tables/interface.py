@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`TableInterface`: what the other files of this room use of a `Table`, which uses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.tables.key_history import KeyHistory
+from sok_compat.tables.placement import Placement
+from sok_compat.tables.plane_variable import PlaneVariable
+from sok_compat.tables.stored.storage import Storage
+from sok_compat.tables.words import Words
+
+
+class TableInterface(PlaneVariable):
+    """The attributes of a table.
+
+    Attributes:
+      table_name: unique; the name for first values and checkpoints. `name` is 'x:0' for 'x'.
+      table_handle: the table itself, which maps keys to row ids.
+      capacity: most rows on this rank; None: limited by memory only.
+      dim: floats in a row.
+      key_dtype: tf.int64 or tf.uint32, of keys in files.
+      use_hash_index: False: the row of a key is key // number of ranks.
+      placement: which rank owns which keys.
+      history: the KeyHistory, or None.
+      storage: the Storage, for checkpoints.
+      slots_by_owner: the Slots, from which `slots` and `slot_for` take them.
+      num_scopes: number of open scopes that limit updates of its planes to the rows in use.
+      words: the names of a face's functions, for messages.
+    """
+
+    table_name: str
+    table_handle: tf.Tensor
+    capacity: int | None
+    dim: int
+    key_dtype: tf.DType
+    use_hash_index: bool
+    placement: Placement
+    history: KeyHistory | None
+    storage: Storage
+    slots_by_owner: Any
+    num_scopes: int
+    words: Words
