@@ -237,7 +237,8 @@ SECTIONS = {
     ],
     "How fast a step is, and where it runs": [
         Entry("tf.staged tf.make_prefetch_hook tf.train.mark_target_node", "differs",
-              "no effect on results or speed; the hook feeds the values of a `feed_generator`"),
+              "no effect on results or speed; the hook feeds the values of a `feed_generator`; "
+              "a `feed_dict` raises"),
         Entry("tf.variable_scope", "works",
               "with `keep_weights`, whose casts TensorFlow does not fuse"),
         Entry("tensorflow.python.ops.work_queue.WorkQueue", "differs",

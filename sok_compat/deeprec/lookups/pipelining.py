@@ -29,7 +29,7 @@ def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
 
     Args:
       features: a tensor, or a list or dict of tensors.
-      *args: ignored.
+      *args: ignored, but for a feed_dict as the first.
 
     Keyword Args:
       feed_list: the placeholders that they depend on; DeepRec's documents also call it `items`.
@@ -39,10 +39,15 @@ def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
 
     Raises:
       TypeError: DeepRec's has no such argument.
-      ValueError: only one of feed_list and feed_generator is given.
+      ValueError: only one of feed_list and feed_generator is given; a feed_dict that is not empty.
     """
-    del args
     raise_for_unknown_words("tf.staged", kwargs, _WORDS)
+    feed_dict = kwargs.get("feed_dict") or (args[0] if args and isinstance(args[0], dict) else None)
+    if feed_dict:
+        raise ValueError(
+            f"tf.staged takes no feed_dict here, got {feed_dict!r}: make the features of "
+            "its values, which are tensors, instead of placeholders"
+        )
     placeholders = kwargs.get("feed_list", kwargs.get("items"))
     generator = kwargs.get("feed_generator")
     if (placeholders is None) != (generator is None):

@@ -92,6 +92,15 @@ def test_a_feed_list_needs_a_generator():
         staged(tf.zeros([]), feed_list=[tf.placeholder(tf.int32)])
 
 
+@pytest.mark.parametrize("how", ["by name", "by position"])
+def test_feeds_of_stages_by_a_dict_raise(how):
+    x = tf.placeholder(tf.int32, [])
+    feeds = {x: tf.constant(1)}
+    with pytest.raises(ValueError, match="takes no feed_dict here, .* make the features of its"):
+        staged(x + 1, feeds) if how == "by position" else staged(x + 1, feed_dict=feeds)
+    assert staged(x, {}) is staged(x, feed_dict={}) is x
+
+
 def test_tables_of_contrib(tmp_path):
     words, file = ["a", "b"], tmp_path / "words.txt"
     file.write_text("a\nb\n")
