@@ -229,3 +229,31 @@ def test_each_warning_comes_once(runs):
     for what in ("TensorFlow has no GPU here", *(f"{name} is ignored" for name in switches)):
         assert runs[1].count(what) == 1, runs[1]
     assert "disable_resource_variables" not in runs[1]
+
+
+WITHOUT_A_TABLE = """
+x = tf.get_variable("x", [3])
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+"""
+WITH_A_TABLE = """
+x = tf.nn.embedding_lookup(tf.get_embedding_variable("x", embedding_dim=2), tf.constant([1, 3]))
+train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(x))
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run(train)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "most"),
+    [(WITHOUT_A_TABLE, 30), (WITH_A_TABLE, 195)],
+    ids=["no table", "a table"],
+)
+def test_only_modules_that_a_script_uses_are_imported(script, most, tmp_path):
+    """Names of `tf` are found without an import of the modules that define them."""
+    show = "print(*(name for name in sys.modules if name.startswith('sok_compat.')))\n"
+    (tmp_path / "train.py").write_text(f"import sys\nimport tensorflow as tf\n{script}{show}")
+    modules = _run("-m", "sok_compat.run", "train.py", cwd=tmp_path)[0][-1].split()
+    assert 10 < len(modules) <= most
+    assert not any(name.startswith("sok_compat.serving") for name in modules)
