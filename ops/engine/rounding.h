@@ -20,6 +20,7 @@ SOK_HOST_DEVICE inline Bfloat16 SaltOf(int64_t key) {
 class RowDraws {
  public:
   static constexpr uint32_t kColumn = 0x9e3779b9u;
+  static constexpr uint32_t kMix = 0x2c1b3c6du;
 
   SOK_HOST_DEVICE SOK_INLINE RowDraws(uint32_t first, bool are_drawn)
       : first_(first), drawn_(are_drawn ? ~0u : 0u) {}
@@ -28,9 +29,10 @@ class RowDraws {
   /// it is short, as it takes a good part of a step.
   SOK_HOST_DEVICE SOK_INLINE RoundUp At(uint32_t column) const {
     uint32_t word = first_ + column * kColumn;
-    word = (word ^ (word >> 15)) * 0x2c1b3c6du;
+    word = (word ^ (word >> 15)) * kMix;
     return {(word >> 16) & drawn_, ~drawn_};
   }
+  SOK_HOST_DEVICE uint32_t first() const { return first_; }
 
  private:
   uint32_t first_;
@@ -45,6 +47,10 @@ struct Rounding {
   /// From a column on.
   SOK_HOST_DEVICE SOK_INLINE RowDraws OfRow(int64_t row_id, int64_t column = 0) const {
     if (salts == nullptr) return {0, false};
+    return Drawn(row_id, column);
+  }
+  /// As OfRow, with salts.
+  SOK_HOST_DEVICE SOK_INLINE RowDraws Drawn(int64_t row_id, int64_t column = 0) const {
     const auto of_row = static_cast<uint32_t>(MixBits(stream ^ salts[row_id].bits));
     return {of_row + static_cast<uint32_t>(column) * RowDraws::kColumn, true};
   }

@@ -7,6 +7,7 @@
 
 #include "ops/base/wide_vectors.h"
 #include "ops/cpu/rows/fixed_dim.h"
+#include "ops/cpu/rows/narrow_rows.h"
 #include "ops/cpu/rows/row_numbers.h"
 
 namespace sok {
@@ -25,8 +26,8 @@ SOK_INLINE float At(const float* gradient, int64_t column) { return gradient[col
 SOK_INLINE float At(WithoutGradient, int64_t) { return 0.0f; }
 
 /// `first` and `second` are those of the row, or, of a state of the row, `first` is it.
-template <typename Rule, typename Dim, typename Gradient, typename Number>
-SOK_INLINE float MeasureOfRow(const Rule& rule, Dim dim, Gradient gradient, const Number* row,
+template <typename Rule, typename Dim, typename Gradient>
+SOK_INLINE float MeasureOfRow(const Rule& rule, Dim dim, Gradient gradient, const float* row,
                               float* first, const float* second) {
   if constexpr (!kMeasuresRows<Rule>) return 0.0f;
   if constexpr (kMeasuresRows<Rule>) {
@@ -34,43 +35,49 @@ SOK_INLINE float MeasureOfRow(const Rule& rule, Dim dim, Gradient gradient, cons
       float states[kMaxStates] = {};
       if constexpr (kValueStates<Rule> > 0) states[0] = first[column];
       if constexpr (kValueStates<Rule> > 1) states[1] = second[column];
-      return rule.Measure(At(gradient, column), Widened(row[column]), states);
+      return rule.Measure(At(gradient, column), row[column], states);
     });
   }
 }
 
-/// One pass for rows of any number: reads widen, states and the rule are float32, writes round by
-/// `draws`. Of floats, both are nothing.
-template <typename Rule, typename Dim, typename Gradient, typename Number>
-SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, RowDraws draws,
-                          Number* __restrict row, float* __restrict first,
-                          float* __restrict second) {
+template <typename Rule, typename Dim, typename Gradient>
+SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* __restrict row,
+                          float* __restrict first, float* __restrict second) {
   const int64_t size = dim;
   const float measure = MeasureOfRow(rule, dim, gradient, row, first, second);
-  uint32_t drawn_column = 0;  // the same in 32 bits, as the vectors that count it
   SOK_FOR_COLUMNS
-  for (int64_t column = 0; column < size; ++column, ++drawn_column) {
+  for (int64_t column = 0; column < size; ++column) {
     float states[kMaxStates] = {};
     if constexpr (kValueStates<Rule> > 0) states[0] = first[column];
     if constexpr (kValueStates<Rule> > 1) states[1] = second[column];
-    float value = Widened(row[column]);
+    float value = row[column];
     if constexpr (std::is_same_v<Gradient, WithoutGradient>) {
       ApplyWithoutGradient(rule, value, states, measure);
     } else {
       ApplyToValue(rule, gradient[column], value, states, measure);
     }
-    RoundTo(value, draws.At(drawn_column), row + column);
+    row[column] = value;
     if constexpr (kValueStates<Rule> > 0) first[column] = states[0];
     if constexpr (kValueStates<Rule> > 1) second[column] = states[1];
   }
 }
 
+/// Positions [begin, end) of a batch that ends at `last`, and where their rows are as floats: in
+/// the plane, by row id, or in a buffer, in order.
+struct FloatsOfRange {
+  int64_t begin;
+  int64_t end;
+  int64_t last;
+  float* rows;
+  bool are_in_order;
+};
+
 /// The planes of a rule, for rows of a dim known to the compiler.
-template <typename Rule, typename Dim, typename Number>
+template <typename Rule, typename Dim>
 class RowsOf {
  public:
-  RowsOf(const Rule& rule, Dim dim, const RulePlanes& planes, Number* rows)
-      : rule_(rule), dim_(dim), rows_(rows), states_(planes.states), rounding_(planes.rounding) {
+  RowsOf(const Rule& rule, Dim dim, const RulePlanes& planes, const FloatsOfRange& range)
+      : rule_(rule), dim_(dim), range_(range), states_(planes.states) {
     for (int s = 1; s < Rule::kStates; ++s) {
       are_side_by_side_ &= states_[s].data == states_[0].FromColumn(s * planes.dim()).data;
     }
@@ -80,13 +87,13 @@ class RowsOf {
   int64_t num_lines() const {
     const int64_t size = dim_;
     const int64_t width = StateWidth(rule_, size);
-    return NumLines<Number>(size) +
+    return NumLines(size) +
            (are_side_by_side_ ? NumLines(Rule::kStates * width) : Rule::kStates * NumLines(width));
   }
 
   SOK_INLINE void Prefetch(int64_t row_id) const {
     const int64_t size = dim_;
-    PrefetchRow(rows_ + row_id * size, size);
+    if (!range_.are_in_order) PrefetchRow(range_.rows + row_id * size, size);
     if (Rule::kStates == 0) return;
     const int64_t width = StateWidth(rule_, size);
     if (are_side_by_side_) return PrefetchRow(State(0, row_id), Rule::kStates * width);
@@ -94,9 +101,9 @@ class RowsOf {
   }
 
   template <typename Gradient>
-  SOK_INLINE void Update(int64_t row_id, Gradient gradient) const {
-    const RowDraws draws = kIsFloat<Number> ? RowDraws(0, false) : rounding_.OfRow(row_id);
-    UpdateRow(rule_, dim_, gradient, draws, rows_ + row_id * int64_t{dim_},
+  SOK_INLINE void Update(int64_t i, int64_t row_id, Gradient gradient) const {
+    const int64_t place = range_.are_in_order ? i - range_.begin : row_id;
+    UpdateRow(rule_, dim_, gradient, range_.rows + place * int64_t{dim_},
               Rule::kStates > 0 ? State(0, row_id) : nullptr,
               Rule::kStates > 1 ? State(1, row_id) : nullptr);
   }
@@ -108,39 +115,38 @@ class RowsOf {
 
   const Rule rule_;
   const Dim dim_;
-  Number* const rows_;
+  const FloatsOfRange range_;
   const RowsView* const states_;
-  const Rounding rounding_;
   bool are_side_by_side_ = true;
 };
 
-template <typename Rule, typename Dim, typename Number>
+template <typename Rule, typename Dim>
 SOK_WIDE_VECTORS void UpdateRange(const Rule& rule, Dim dim, const RulePlanes& planes,
-                                  Number* plane, int64_t begin, int64_t end, const int64_t* row_ids,
+                                  const FloatsOfRange& range, const int64_t* row_ids,
                                   const float* gradients) {
   const int64_t size = dim;
-  const RowsOf<Rule, Dim, Number> rows(rule, dim, planes, plane);
+  const RowsOf<Rule, Dim> rows(rule, dim, planes, range);
   const int64_t ahead = PrefetchDistance(rows.num_lines());
-  for (int64_t i = begin; i < end; ++i) {
-    if (i + ahead < end) rows.Prefetch(row_ids[i + ahead]);
-    if (row_ids[i] >= 0) rows.Update(row_ids[i], gradients + i * size);
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    if (i + ahead < range.last) rows.Prefetch(row_ids[i + ahead]);
+    if (row_ids[i] >= 0) rows.Update(i, row_ids[i], gradients + i * size);
   }
 }
 
-/// Updates the rows at positions [begin, end); `rows_in_use` as in ApplyToRowsInUse.
-template <typename Rule, typename Dim, typename Number>
-SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& planes, Number* plane,
-                                int64_t begin, int64_t end, const int64_t* rows_in_use,
+/// Updates the rows at these positions; `rows_in_use` as in ApplyToRowsInUse.
+template <typename Rule, typename Dim>
+SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& planes,
+                                const FloatsOfRange& range, const int64_t* rows_in_use,
                                 const int32_t* gradient_of, const float* gradients) {
   const int64_t size = dim;
-  const RowsOf<Rule, Dim, Number> rows(rule, dim, planes, plane);
-  for (int64_t place = begin; place < end; ++place) {
+  const RowsOf<Rule, Dim> rows(rule, dim, planes, range);
+  for (int64_t place = range.begin; place < range.end; ++place) {
     const int64_t row_id = rows_in_use ? rows_in_use[place] : place;
     const int64_t gradient = gradient_of[place];
     if (gradient == kNoGradient) {
-      rows.Update(row_id, WithoutGradient());
+      rows.Update(place, row_id, WithoutGradient());
     } else {
-      rows.Update(row_id, gradients + gradient * size);
+      rows.Update(place, row_id, gradients + gradient * size);
     }
   }
 }
@@ -170,17 +176,42 @@ GradientsByPlace FindGradients(int64_t num_rows, const int64_t* rows_in_use, int
   return gradients;
 }
 
-/// Calls body(rule, dim, rows, begin, end) on threads, with the concrete types of the rule and of
-/// the numbers of rows and, for common dims, a dim known to the compiler.
+/// Calls update(range) for positions [begin, end) of the rows `row_ids`. Rows of two bytes are
+/// widened, updated and rounded a group at a time: rules have loops for floats alone, and the loops
+/// that convert, of few rows, use the widest vectors.
+template <typename Update>
+void ForFloats(const RulePlanes& planes, const int64_t* row_ids, int64_t begin, int64_t end,
+               const Update& update) {
+  WithElement(planes.rows, [&](auto* plane) {
+    using Number = std::remove_pointer_t<decltype(plane)>;
+    if constexpr (kIsFloat<Number>) {
+      update(FloatsOfRange{begin, end, end, plane, false});
+    } else {
+      const int64_t group = RowsOfGroup(planes.dim());
+      std::vector<float> floats(static_cast<size_t>(group * planes.dim()));
+      for (; begin < end; begin += group) {
+        const RowRange rows{row_ids, begin, std::min(begin + group, end)};
+        ReadRows(plane, planes.dim(), rows, end, planes.rounding.salts, floats.data());
+        update(FloatsOfRange{rows.begin, rows.end, end, floats.data(), true});
+        WriteRows(floats.data(), planes.dim(), rows, planes.rounding, plane);
+      }
+    }
+  });
+}
+
+/// Calls body(rule, dim, range) on threads, with the concrete type of the rule and, for common
+/// dims, a dim known to the compiler; range as of ForFloats.
 template <typename Body>
-void ForRows(Executor& executor, const Rule& any_rule, const RowsView& view, int64_t num_rows,
-             const Body& body) {
+void ForRows(Executor& executor, const Rule& any_rule, const RulePlanes& planes,
+             const int64_t* row_ids, int64_t num_rows, const Body& body) {
   std::visit(
       [&](const auto& rule) {
-        const int64_t cost = ApplyCost(rule.kStates, view.width);
+        const int64_t cost = ApplyCost(rule.kStates, planes.dim());
         executor.ParallelFor(num_rows, cost, [&](int64_t begin, int64_t end) {
-          WithRows(view,
-                   [&](auto* rows, auto fixed_dim) { body(rule, fixed_dim, rows, begin, end); });
+          WithFixedDim(planes.dim(), [&](auto dim) {
+            ForFloats(planes, row_ids, begin, end,
+                      [&](const FloatsOfRange& range) { body(rule, dim, range); });
+          });
         });
       },
       any_rule);
@@ -190,9 +221,9 @@ void ForRows(Executor& executor, const Rule& any_rule, const RowsView& view, int
 
 void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
                  int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
-  ForRows(executor, rule, planes.rows, num_gradients,
-          [&](const auto& one_rule, auto dim, auto* rows, int64_t begin, int64_t end) {
-            UpdateRange(one_rule, dim, planes, rows, begin, end, row_ids, gradients);
+  ForRows(executor, rule, planes, row_ids, num_gradients,
+          [&](const auto& one_rule, auto dim, const FloatsOfRange& range) {
+            UpdateRange(one_rule, dim, planes, range, row_ids, gradients);
           });
 }
 
@@ -200,10 +231,10 @@ void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& pl
                       int64_t num_rows, const int64_t* rows_in_use, int64_t num_gradients,
                       const int64_t* row_ids, const float* gradients) {
   const GradientsByPlace by_place = FindGradients(num_rows, rows_in_use, num_gradients, row_ids);
-  ForRows(executor, rule, planes.rows, num_rows,
-          [&](const auto& one_rule, auto dim, auto* rows, int64_t begin, int64_t end) {
-            MoveRange(one_rule, dim, planes, rows, begin, end, rows_in_use,
-                      by_place.of_place.data(), gradients);
+  ForRows(executor, rule, planes, rows_in_use, num_rows,
+          [&](const auto& one_rule, auto dim, const FloatsOfRange& range) {
+            MoveRange(one_rule, dim, planes, range, rows_in_use, by_place.of_place.data(),
+                      gradients);
           });
   for (const int64_t i : by_place.others) {
     ApplyToRows(executor, rule, planes, 1, row_ids + i, gradients + i * planes.dim());

@@ -96,6 +96,16 @@ template <BagFactors kFactors, bool kIsFirst, typename Dim, typename Number>
 SOK_INLINE void AddNumbers(Dim dim, const Number* __restrict row, float weight,
                            float* __restrict sum) {
   const int64_t size = dim;
+  if constexpr (kIsFloat16<Number>) {  // widened before, by instructions that only LoadRow has
+    constexpr int64_t kAtATime = 128;
+    float wide[kAtATime];
+    for (int64_t begin = 0; begin < size; begin += kAtATime) {
+      const int64_t count = std::min(kAtATime, size - begin);
+      LoadRow(row + begin, count, wide);
+      AddNumbers<kFactors, kIsFirst>(count, wide, weight, sum + begin);
+    }
+    return;
+  }
   SOK_FOR_COLUMNS
   for (int64_t column = 0; column < size; ++column) {
     const float number = Widened(row[column]);

@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
+#include "ops/cpu/rows/halves_avx512.h"
 #include "ops/engine/rounding.h"
 #include "ops/tests/check.h"
 
@@ -99,6 +101,40 @@ SOK_TEST(NumbersBeyondFloat16StayFinite) {
   for (const float value : {65504.0f, 65519.0f, 65536.0f, 1e38f}) {
     CHECK_EQ(Rounded<Float16>(value, RoundUp{0xffff, 0}), 65504.0f);
     CHECK_EQ(Rounded<Float16>(-value, RoundUp{0, 0}), -65504.0f);
+  }
+}
+
+/// Where the processor has AVX-512: the bits of the portable functions, for numbers of all kinds.
+SOK_TEST(SixteenNumbersAtATimeGiveTheSameBits) {
+  WithBoth([](auto type) {
+    using Number = decltype(type);
+    constexpr int64_t kCount = 53;
+    for (uint32_t time = 0; time < 20'000; ++time) {
+      std::vector<float> floats;
+      for (uint32_t i = 0; i < kCount; ++i) {
+        auto bits = static_cast<uint32_t>(MixBits(time * kCount + i));
+        if (time % 4 == 1) bits = (bits & 0x807fffffu) | ((96 + bits % 50) << 23);  // of float16
+        if (time % 4 == 2) bits |= kFloatInfinity;                                  // NaNs
+        if (time % 4 == 3) bits = (bits & kFloatSign) | kFloatInfinity;
+        floats.push_back(FloatOf(bits));
+      }
+      const RowDraws draws(static_cast<uint32_t>(MixBits(time)), true);
+      std::vector<Number> rounded(kCount);
+      const int64_t count = RoundSixteens(floats.data(), kCount, draws, rounded.data());
+      for (int64_t i = 0; i < count; ++i) {
+        const auto place = static_cast<size_t>(i);
+        Number one;
+        RoundTo(floats[place], draws.At(static_cast<uint32_t>(i)), &one);
+        CHECK_EQ(rounded[place].bits, one.bits);
+      }
+    }
+  });
+  std::vector<Float16> all(1 << 16);
+  for (size_t i = 0; i < all.size(); ++i) all[i].bits = static_cast<uint16_t>(i);
+  std::vector<float> wide(all.size());
+  const int64_t count = WidenSixteens(all.data(), 1 << 16, wide.data());
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    CHECK_EQ(BitsOf(wide[i]), BitsOf(Widened(all[i])));
   }
 }
 
