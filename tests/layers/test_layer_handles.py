@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.ranks.job import NoJob
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.sparse_operation_kit.core import (
     DenseEmbeddingLayerHandle,
@@ -126,7 +127,13 @@ def test_lookup_of_a_table_without_a_handle(sok):
         embedding_ops.embedding_lookup(EmbeddingVariable([4, 2], 0), tf.zeros([1, 1, 1], tf.int64))
 
 
-def test_ranks_of_one_process():
+@pytest.fixture
+def without_job(monkeypatch):
+    """As before hvd.init(), which another test may have called in this process."""
+    monkeypatch.setattr(embedding_ops, "active_job", NoJob)
+
+
+def test_ranks_of_one_process(without_job):
     assert embedding_ops._get_comm_tool() == "OneDevice"
     assert embedding_ops.get_global_replica_id(embedding_ops._get_comm_tool()) == 0
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
@@ -135,6 +142,6 @@ def test_ranks_of_one_process():
 
 
 @pytest.mark.parametrize("comm_tool", [None, "MPI", "Horovod", "other"])
-def test_ranks_come_from_horovod(comm_tool):
+def test_ranks_come_from_horovod(without_job, comm_tool):
     with pytest.raises(RuntimeError, match="from Horovod only"):
         embedding_ops.get_global_replica_id(comm_tool)

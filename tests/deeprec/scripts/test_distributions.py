@@ -30,6 +30,7 @@ os.kill(os.getpid(), {signal})
 
 @pytest.fixture
 def installed():
+    distributions.answer_as_installed()  # a script may have been run in this process
     yield distributions._version_of_tensorflow()
     distributions.answer_as_installed()
 
