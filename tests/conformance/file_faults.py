@@ -99,8 +99,8 @@ class FileFaults:
         self._path(name, part).write_bytes(content)
 
     def _dump_op(self, name):
-        steps = ops.sok_hold_checkpoint_barrier([], num_ranks=1, rank=0, most_seconds=60.0)
-        dump = ops.sok_begin_dump(steps, num_ranks=1, rank=0)
+        steps = ops.sok_hold_checkpoint_barrier([], most_seconds=60.0)
+        dump = ops.sok_begin_dump(steps)
         written = ops.sok_dump_table(self.handle, dump, str(self.folder), [], **self._pair(name))
         with tf.control_dependencies([written]):
             return ops.sok_commit_dump(dump, [])

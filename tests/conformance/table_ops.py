@@ -277,9 +277,9 @@ class TableOps(LookupOps, FileFaults):
     def _saved(self, name, bases, titles, slots, num_buckets, names):
         """Tensors of a checkpoint that is made."""
         path = str(self.folder / name)
-        steps = ops.sok_hold_checkpoint_barrier([], num_ranks=1, rank=0, most_seconds=60)
+        steps = ops.sok_hold_checkpoint_barrier([], most_seconds=60)
         checkpoint = ops.sok_begin_checkpoint(
-            path, [], [], bases, steps, names=[], slices=[], num_ranks=1, rank=0
+            path, [], [], bases, steps, names=[], slices=[], num_ranks=1
         )
         saved = ops.sok_save_table(
             self.handle,
