@@ -84,7 +84,8 @@ def _not_implemented(method: str) -> Callable[..., Any]:
         why = not_by_gather = ""
         if self.use_hash_index:
             why = ": its rows belong to keys"
-            not_by_gather = " (not with tf.gather or tf.nn.embedding_lookup)"
+            if "embedding_lookup" not in self.words.look_up:
+                not_by_gather = " (not with tf.gather or tf.nn.embedding_lookup)"
         instead = (
             f"Look keys up {self.words.look_up}{not_by_gather}"
             if method in _TO_READ

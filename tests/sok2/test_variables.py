@@ -313,6 +313,8 @@ def test_static_mode_is_left_to_the_wrapper(sok):
             call()
     with pytest.raises(NotImplementedError, match="set_shape is not defined for the table"):
         variable.set_shape([3, 2])
+    with pytest.raises(NotImplementedError, match="lookup_sparse or tf.nn.embedding_lookup$"):
+        tf.gather_nd(variable, [[1]])
 
 
 def test_filter_variables(sok):
