@@ -33,7 +33,6 @@ class TableInterface(PlaneVariable):
     """
 
     table_name: str
-    table_handle: tf.Tensor
     capacity: int | None
     dim: int
     key_dtype: tf.DType
@@ -44,3 +43,4 @@ class TableInterface(PlaneVariable):
     slots_by_owner: Any
     num_scopes: int
     words: Words
+    load_ops: tuple[tf.Tensor, tf.Operation] | None = None  # what `load` feeds and runs

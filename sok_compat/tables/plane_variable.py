@@ -11,7 +11,8 @@ import tensorflow as tf
 from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.strategies import OfAnyStrategy
-from sok_compat.runtime.tf_versions import BaseResourceVariable, members
+from sok_compat.runtime.tf_versions import BaseResourceVariable, members, variable_accessed
+from sok_compat.tables.shows import TO_USERS, Shown
 
 PLANE_READS = ("ReadVariableOp", "SokReadRows")  # ops that read a whole plane
 
@@ -19,47 +20,126 @@ PLANE_READS = ("ReadVariableOp", "SokReadRows")  # ops that read a whole plane
 class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
     """The variable of a plane, of a table or of a slot, which belongs to any strategy.
 
+    Inside `showing_rows_in_use` and its like, reads and updates are of the shown rows, else of all.
     On a GPU, where only rows in use have memory, updates of the whole plane apply to these. In a
     graph, an open scope (training/update_scope.py) does this instead. A slot has its `table`;
-    `table_handle` is the table's. Planes on the CPU behave as ordinary variables.
+    `table_handle` and `shown` are the table's. Planes on the CPU behave as ordinary variables.
     """
+
+    table_handle: tf.Tensor
+    shown: Shown
+    is_vector = False  # True: a slot of width 1 shows [n], not [n, 1]
 
     def __repr__(self) -> str:
         """Leaves the rows out, of which there may be many."""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
-    def assign_sub(
-        self,
-        delta: Any,
-        use_locking: bool | None = None,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> tf.Operation | tf.Variable:
-        """Subtracts [capacity, width].
+    @property
+    def shape(self) -> tf.TensorShape:
+        """The shape of the shown rows."""
+        return self.shown.now.shape(super().shape, self.is_vector)
+
+    def shows_rows_in_use(self) -> bool:
+        """Whether this is inside `showing_rows_in_use` or `showing_rows_of`."""
+        return self.shown_row_ids() is not None
+
+    def shows_rows(self) -> bool:
+        """Whether this is inside one of these contexts."""
+        return self.shown.now is not TO_USERS
+
+    def shown_row_ids(self) -> tf.Tensor | None:
+        """Returns int64 [n], the ids of the rows that this shows; None: all, by their ids."""
+        return self.shown.now.row_ids
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        """Gathers from the shown rows."""
+        row_ids = self.shown.now.rows_at(indices)
+        return super().sparse_read(indices, name) if row_ids is None else self._gather(row_ids)
+
+    def _read_variable_op(self, *args: Any, **kwargs: Any) -> tf.Tensor:
+        row_ids = self.shown_row_ids()
+        if row_ids is None:
+            return self._read_plane(*args, **kwargs)
+        return self._gather(row_ids)
+
+    def _read_plane(self, *args: Any, **kwargs: Any) -> tf.Tensor:
+        """Reads all rows."""
+        return super()._read_variable_op(*args, **kwargs)
+
+    def _gather(self, row_ids: tf.Tensor) -> tf.Tensor:
+        variable_accessed(self)
+        with tf.device(self.device):
+            rows = tf.raw_ops.ResourceGather(
+                resource=self.handle, indices=row_ids, dtype=tf.float32
+            )
+        return tf.squeeze(rows, axis=-1) if self.is_vector else rows
+
+    def assign(self, value: Any, *args: Any, **kwargs: Any) -> Any:
+        """Sets the shown rows; outside of eager mode returns their values, with which optimizers go
+        on."""
+        if not self.shows_rows_in_use():
+            return super().assign(value, *args, **kwargs)
+        done = self.update_shown(tf.raw_ops.ResourceScatterUpdate, value)
+        if tf.executing_eagerly():
+            return done
+        with tf.control_dependencies([done]):
+            return tf.identity(value)
+
+    def assign_sub(self, delta: Any, *args: Any, **kwargs: Any) -> tf.Operation | tf.Variable:
+        """Subtracts from the shown rows.
 
         Raises:
           NotImplementedError: it cannot be known which key each row of delta is of.
         """
-        update, options = super().assign_sub, (use_locking, name, read_value)
-        return self._updated(update, tf.raw_ops.ResourceScatterSub, delta, *options)
+        update = super().assign_sub
+        return self._updated(update, tf.raw_ops.ResourceScatterSub, delta, *args, **kwargs)
 
-    def assign_add(
-        self,
-        delta: Any,
-        use_locking: bool | None = None,
-        name: str | None = None,
-        read_value: bool = True,
+    def assign_add(self, delta: Any, *args: Any, **kwargs: Any) -> tf.Operation | tf.Variable:
+        """Adds to the shown rows; raises as assign_sub."""
+        update = super().assign_add
+        return self._updated(update, tf.raw_ops.ResourceScatterAdd, delta, *args, **kwargs)
+
+    def scatter_add(self, sparse_delta: Any, *args: Any, **kwargs: Any) -> Any:
+        """Adds to shown rows."""
+        if self.shows_rows_in_use():
+            return self.update_shown(tf.raw_ops.ResourceScatterAdd, sparse_delta)
+        return super().scatter_add(sparse_delta, *args, **kwargs)
+
+    def scatter_sub(self, sparse_delta: Any, *args: Any, **kwargs: Any) -> Any:
+        """Subtracts from shown rows."""
+        if self.shows_rows_in_use():
+            return self.update_shown(tf.raw_ops.ResourceScatterSub, sparse_delta)
+        return super().scatter_sub(sparse_delta, *args, **kwargs)
+
+    def scatter_update(self, sparse_delta: Any, *args: Any, **kwargs: Any) -> Any:
+        """Replaces shown rows."""
+        if self.shows_rows_in_use():
+            return self.update_shown(tf.raw_ops.ResourceScatterUpdate, sparse_delta)
+        return super().scatter_update(sparse_delta, *args, **kwargs)
+
+    def update_shown(
+        self, scatter: Callable[..., tf.Operation], value: Any
     ) -> tf.Operation | tf.Variable:
-        """Adds [capacity, width]; raises as assign_sub."""
-        update, options = super().assign_add, (use_locking, name, read_value)
-        return self._updated(update, tf.raw_ops.ResourceScatterAdd, delta, *options)
+        """Updates the shown rows by [n, width], or some of them by tf.IndexedSlices of places.
+
+        Returns the op; in eager mode the variable, as the variable's own methods do."""
+        row_ids = self.shown_row_ids()
+        if isinstance(value, tf.IndexedSlices):
+            row_ids, value = tf.gather(row_ids, value.indices), value.values
+        value = tf.convert_to_tensor(value, tf.float32)
+        value = value[..., tf.newaxis] if self.is_vector else value
+        with tf.device(self.device):
+            done = scatter(resource=self.handle, indices=row_ids, updates=value)
+        return self if tf.executing_eagerly() else done
 
     def before_update(self, delta: Any) -> list[tf.Tensor]:
         """Checks what is added or subtracted; returns what the update waits for."""
         del delta
         return []
 
-    def _updated(self, update, scatter, delta, use_locking, name, read_value):
+    def _updated(self, update, scatter, delta, use_locking=None, name=None, read_value=True):
+        if self.shows_rows_in_use():
+            return self.update_shown(scatter, delta)
         with tf.control_dependencies(self.before_update(delta)):
             if not self._updates_rows_itself():
                 return update(delta, use_locking, name, read_value)

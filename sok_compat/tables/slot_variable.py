@@ -24,10 +24,9 @@ from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_updates import are_kept_rows, raise_for_kept_rows
 from sok_compat.tables.rows.row_writes import all_rows
-from sok_compat.tables.rows.shown_rows import ShownRows
 
 
-class SlotVariable(ShownRows, PlaneVariable):
+class SlotVariable(PlaneVariable):
     """`[capacity, width]` floats beside a table's rows, with memory for the rows in use only.
 
     Without a capacity the shape is `[None, width]`: as many rows as the table's variable shows.
@@ -106,13 +105,13 @@ class SlotVariable(ShownRows, PlaneVariable):
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
         table_variable.note_slot(self)
 
-    def _read_variable_op(self, *args: Any, **kwargs: Any) -> tf.Tensor:
+    def _read_plane(self, *args: Any, **kwargs: Any) -> tf.Tensor:
         if self._in_graph_mode:
             self._warn_of_whole_use()
         # Also without a capacity: in a function, this op waits for the keys that make it grow.
         if is_on_gpu(self) or tf.compat.dimension_value(self.shape[0]) is None:
             return self._read_rows()
-        return super()._read_variable_op(*args, **kwargs)
+        return super()._read_plane(*args, **kwargs)
 
     def _as_graph_element(self) -> tf.Tensor:
         """The tensor that a session fetches. Savers look at _graph_element but do not run it."""

@@ -18,24 +18,22 @@ from sok_compat.runtime.strategies import (
     accept_strategies,
     raise_under_several_replicas,
 )
-from sok_compat.runtime.tf_versions import var_is_initialized_op
-from sok_compat.tables import resource_handles
+from sok_compat.runtime.tf_versions import var_is_initialized_op, variable_accessed
+from sok_compat.tables import history_methods, resource_handles, undefined_methods
 from sok_compat.tables.first_value import FirstValue, parse_initializer
 from sok_compat.tables.interface import TableInterface
-from sok_compat.tables.key_history import HasHistory, KeyHistory, check_history
+from sok_compat.tables.key_history import KeyHistory, check_history
 from sok_compat.tables.placement import Placement
+from sok_compat.tables.rows import row_reads, row_updates
 from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
-from sok_compat.tables.rows.row_reads import RowReads
-from sok_compat.tables.rows.row_updates import RowUpdates
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
-from sok_compat.tables.rows.shown_rows import Shown, ShownRows
+from sok_compat.tables.shows import Shown
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import Slots
 from sok_compat.tables.stored.description import describe_in_graph
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY, checked_key_dtype, checked_sizes
-from sok_compat.tables.undefined_methods import UndefinedMethods
 from sok_compat.tables.words import Words
 
 DEFAULT_SEED = 1  # of first values; constant, so the same on all ranks
@@ -44,7 +42,7 @@ DEFAULT_SEED = 1  # of first values; constant, so the same on all ranks
 _eager_tables: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
 
 
-class Table(HasHistory, ShownRows, RowReads, RowUpdates, UndefinedMethods, TableInterface):
+class Table(TableInterface):
     """Keys -> rows of `dim` float32.
 
     `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
@@ -148,7 +146,7 @@ class Table(HasHistory, ShownRows, RowReads, RowUpdates, UndefinedMethods, Table
             fetched = None
             if in_graph:
                 fetched = self._fetched_rows(handle, shape)
-                self._imported_read = self._make_reads(handle, scope)
+                self._imported_read = undefined_methods.make_reads(self, handle, scope)
             super().__init__(
                 trainable=trainable,
                 shape=shape,
@@ -170,7 +168,7 @@ class Table(HasHistory, ShownRows, RowReads, RowUpdates, UndefinedMethods, Table
     def _fetched_rows(self, handle: tf.Tensor, shape: Sequence[int | None]) -> tf.Tensor:
         """Returns the tensor that a session fetches for the table."""
         # TensorFlow's savers would take the read itself for an ordinary variable.
-        return tf.identity(self._read_rows_of(handle, shape, name="Read"))
+        return tf.identity(row_reads.read_rows_of(self, handle, shape, name="Read"))
 
     def _add_to_collections(self, collections: Iterable[str] | None) -> None:
         keys = tf.compat.v1.GraphKeys
@@ -283,6 +281,71 @@ class Table(HasHistory, ShownRows, RowReads, RowUpdates, UndefinedMethods, Table
         keys, rows = ops.sok_export_table(self.table_handle)
         rows.set_shape([None, self.dim])
         return keys, rows
+
+    @property
+    def counts_keys(self) -> bool:
+        """Whether gradients of lookups count their keys."""
+        return self.history is not None and self.history.counts_keys
+
+    def before_save(self) -> tf.Operation | None:
+        """Returns the op to run before a checkpoint of the table is written, or None."""
+        return None
+
+    key_history = history_methods.key_history
+    waiting_keys = history_methods.waiting_keys
+    import_history = history_methods.import_history
+    evict = history_methods.evict
+    make_room = history_methods.make_room
+
+    # Methods of tf.Variable, of which those by index are defined without a hash index only.
+
+    numpy = row_reads.numpy
+    gather_nd = row_reads.gather_nd
+    __deepcopy__ = row_reads.deepcopy
+    __getitem__ = row_reads.getitem
+    __array__ = row_reads.as_array
+    initial_value = property(row_reads.initial_value)
+    initialized_value = row_reads.initialized_value
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        """See row_reads."""
+        return row_reads.sparse_read(self, indices, name)
+
+    def _read_plane(self, *args: Any, **kwargs: Any) -> tf.Tensor:
+        """The rows [capacity, dim] in the order of row ids; zeros for unused rows."""
+        del args, kwargs
+        variable_accessed(self)
+        return row_reads.read_rows_of(self, self.handle, [self.capacity, self.dim])
+
+    assign = row_updates.assign
+    before_update = row_updates.before_update
+    load = row_updates.load
+    scatter = row_updates.scatter
+    scatter_add = row_updates.scattering("add")
+    scatter_sub = row_updates.scattering("sub")
+    scatter_update = row_updates.scattering("update")
+    scatter_mul = row_updates.scattering("mul")
+    scatter_div = row_updates.scattering("div")
+    scatter_max = row_updates.scattering("max")
+    scatter_min = row_updates.scattering("min")
+    scatter_nd_add = row_updates.scattering("nd_add")
+    scatter_nd_sub = row_updates.scattering("nd_sub")
+    scatter_nd_update = row_updates.scattering("nd_update")
+    scatter_nd_max = row_updates.scattering("nd_max")
+    scatter_nd_min = row_updates.scattering("nd_min")
+    _strided_slice_assign = row_updates.strided_slice_assign
+
+    batch_scatter_update = undefined_methods.by_index("batch_scatter_update")
+    count_up_to = undefined_methods.by_index("count_up_to")
+    set_shape = undefined_methods.by_index("set_shape")
+    from_proto = undefined_methods.from_proto
+    __int__ = undefined_methods.by_index("__int__")
+    __iadd__ = undefined_methods.by_index("__iadd__")
+    __isub__ = undefined_methods.by_index("__isub__")
+    __imul__ = undefined_methods.by_index("__imul__")
+    __itruediv__ = undefined_methods.by_index("__itruediv__")
+    _export_to_saved_model_graph = undefined_methods.export_to_saved_model_graph
+    _copy_trackable_to_cpu = undefined_methods.copy_trackable_to_cpu
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[[str], Any]]:
         """For tf.train.Checkpoint: the table with its slots; nothing if another object saves its

@@ -14,7 +14,8 @@ from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import var_is_initialized_op
 from sok_compat.tables.first_value import FirstValue
-from sok_compat.tables.key_history import KeyHistory, evict_keys
+from sok_compat.tables.history_methods import evict_keys
+from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.placement import Placement, PlacementKind
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.stored.description import BUCKETS, PARTS, description_of

@@ -11,6 +11,7 @@ from sok_compat.deeprec.variables.key_histories import l2_threshold_of
 from sok_compat.lookup.gradients.admission import counted_step
 from sok_compat.ranks.collectives import named_reduction
 from sok_compat.ranks.current_job import active_job
+from sok_compat.tables.history_methods import check_has_history
 
 if TYPE_CHECKING:
     from sok_compat.deeprec.variables.options import EmbeddingVariableOption
@@ -69,7 +70,7 @@ class RecordsKeys(_Table):
 
     def _known_at_owners(self, keys):
         """As key_history, over all ranks: each answers for those requested keys that it owns."""
-        self._check_has_history("key_history")
+        check_has_history(self, "key_history")
         job, what = active_job(), f"history_of.{self.table_name}"
         sizes = job.allgather(tf.shape(keys), **named_reduction(f"{what}.sizes"))
         requested = job.allgather(keys, **named_reduction(what))
