@@ -132,7 +132,7 @@ def test_nothing_to_run(project, arguments):
     status, printed, message = run(*LAUNCHER, *arguments, cwd=project)
     assert (status, printed) == (2, "")
     assert re.match(r"python -m sok_compat.run needs a (script|module behind -m)", message)
-    assert "usage: python -m sok_compat.run script.py" in message
+    assert "usage: python -m sok_compat.run [--bfloat16] script.py" in message
 
 
 def test_modules_of_the_script_leave_no_bytecode(project):
