@@ -63,20 +63,22 @@ SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* _
 }
 
 /// Positions [begin, end) of a batch that ends at `last`, and where their rows are as floats: in
-/// the plane, by row id, or in a buffer, in order.
+/// the plane, by row id, or in a buffer, in order. A type each: asked for each row, it takes Adam
+/// on floats 4 to 5 % more time (dims 64 and 128).
+template <bool kInOrder>
 struct FloatsOfRange {
+  static constexpr bool kAreInOrder = kInOrder;
   int64_t begin;
   int64_t end;
   int64_t last;
   float* rows;
-  bool are_in_order;
 };
 
 /// The planes of a rule, for rows of a dim known to the compiler.
-template <typename Rule, typename Dim>
+template <typename Rule, typename Dim, typename Range>
 class RowsOf {
  public:
-  RowsOf(const Rule& rule, Dim dim, const RulePlanes& planes, const FloatsOfRange& range)
+  RowsOf(const Rule& rule, Dim dim, const RulePlanes& planes, const Range& range)
       : rule_(rule), dim_(dim), range_(range), states_(planes.states) {
     for (int s = 1; s < Rule::kStates; ++s) {
       are_side_by_side_ &= states_[s].data == states_[0].FromColumn(s * planes.dim()).data;
@@ -93,7 +95,7 @@ class RowsOf {
 
   SOK_INLINE void Prefetch(int64_t row_id) const {
     const int64_t size = dim_;
-    if (!range_.are_in_order) PrefetchRow(range_.rows + row_id * size, size);
+    if (!Range::kAreInOrder) PrefetchRow(range_.rows + row_id * size, size);
     if (Rule::kStates == 0) return;
     const int64_t width = StateWidth(rule_, size);
     if (are_side_by_side_) return PrefetchRow(State(0, row_id), Rule::kStates * width);
@@ -102,7 +104,7 @@ class RowsOf {
 
   template <typename Gradient>
   SOK_INLINE void Update(int64_t i, int64_t row_id, Gradient gradient) const {
-    const int64_t place = range_.are_in_order ? i - range_.begin : row_id;
+    const int64_t place = Range::kAreInOrder ? i - range_.begin : row_id;
     UpdateRow(rule_, dim_, gradient, range_.rows + place * int64_t{dim_},
               Rule::kStates > 0 ? State(0, row_id) : nullptr,
               Rule::kStates > 1 ? State(1, row_id) : nullptr);
@@ -115,17 +117,17 @@ class RowsOf {
 
   const Rule rule_;
   const Dim dim_;
-  const FloatsOfRange range_;
+  const Range range_;
   const RowsView* const states_;
   bool are_side_by_side_ = true;
 };
 
-template <typename Rule, typename Dim>
+template <typename Rule, typename Dim, typename Range>
 SOK_WIDE_VECTORS void UpdateRange(const Rule& rule, Dim dim, const RulePlanes& planes,
-                                  const FloatsOfRange& range, const int64_t* row_ids,
+                                  const Range& range, const int64_t* row_ids,
                                   const float* gradients) {
   const int64_t size = dim;
-  const RowsOf<Rule, Dim> rows(rule, dim, planes, range);
+  const RowsOf<Rule, Dim, Range> rows(rule, dim, planes, range);
   const int64_t ahead = PrefetchDistance(rows.num_lines());
   for (int64_t i = range.begin; i < range.end; ++i) {
     if (i + ahead < range.last) rows.Prefetch(row_ids[i + ahead]);
@@ -134,12 +136,12 @@ SOK_WIDE_VECTORS void UpdateRange(const Rule& rule, Dim dim, const RulePlanes& p
 }
 
 /// Updates the rows at these positions; `rows_in_use` as in ApplyToRowsInUse.
-template <typename Rule, typename Dim>
+template <typename Rule, typename Dim, typename Range>
 SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& planes,
-                                const FloatsOfRange& range, const int64_t* rows_in_use,
+                                const Range& range, const int64_t* rows_in_use,
                                 const int32_t* gradient_of, const float* gradients) {
   const int64_t size = dim;
-  const RowsOf<Rule, Dim> rows(rule, dim, planes, range);
+  const RowsOf<Rule, Dim, Range> rows(rule, dim, planes, range);
   for (int64_t place = range.begin; place < range.end; ++place) {
     const int64_t row_id = rows_in_use ? rows_in_use[place] : place;
     const int64_t gradient = gradient_of[place];
@@ -185,14 +187,14 @@ void ForFloats(const RulePlanes& planes, const int64_t* row_ids, int64_t begin, 
   WithElement(planes.rows, [&](auto* plane) {
     using Number = std::remove_pointer_t<decltype(plane)>;
     if constexpr (kIsFloat<Number>) {
-      update(FloatsOfRange{begin, end, end, plane, false});
+      update(FloatsOfRange<false>{begin, end, end, plane});
     } else {
       const int64_t group = RowsOfGroup(planes.dim());
       std::vector<float> floats(static_cast<size_t>(group * planes.dim()));
       for (; begin < end; begin += group) {
         const RowRange rows{row_ids, begin, std::min(begin + group, end)};
         ReadRows(plane, planes.dim(), rows, end, planes.rounding.salts, floats.data());
-        update(FloatsOfRange{rows.begin, rows.end, end, floats.data(), true});
+        update(FloatsOfRange<true>{rows.begin, rows.end, end, floats.data()});
         WriteRows(floats.data(), planes.dim(), rows, planes.rounding, plane);
       }
     }
@@ -210,7 +212,7 @@ void ForRows(Executor& executor, const Rule& any_rule, const RulePlanes& planes,
         executor.ParallelFor(num_rows, cost, [&](int64_t begin, int64_t end) {
           WithFixedDim(planes.dim(), [&](auto dim) {
             ForFloats(planes, row_ids, begin, end,
-                      [&](const FloatsOfRange& range) { body(rule, dim, range); });
+                      [&](const auto& range) { body(rule, dim, range); });
           });
         });
       },
@@ -222,7 +224,7 @@ void ForRows(Executor& executor, const Rule& any_rule, const RulePlanes& planes,
 void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
                  int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
   ForRows(executor, rule, planes, row_ids, num_gradients,
-          [&](const auto& one_rule, auto dim, const FloatsOfRange& range) {
+          [&](const auto& one_rule, auto dim, const auto& range) {
             UpdateRange(one_rule, dim, planes, range, row_ids, gradients);
           });
 }
@@ -232,7 +234,7 @@ void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& pl
                       const int64_t* row_ids, const float* gradients) {
   const GradientsByPlace by_place = FindGradients(num_rows, rows_in_use, num_gradients, row_ids);
   ForRows(executor, rule, planes, rows_in_use, num_rows,
-          [&](const auto& one_rule, auto dim, const FloatsOfRange& range) {
+          [&](const auto& one_rule, auto dim, const auto& range) {
             MoveRange(one_rule, dim, planes, range, rows_in_use, by_place.of_place.data(),
                       gradients);
           });
