@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -74,9 +75,8 @@ class StoredArray:
         """The rows at `places`, int64 [n], in any order, without checking checksums."""
         rows = np.empty((len(places), *self.shape[1:]), self.dtype)
         first = 0
-        for make in self.openers:
+        for reader in self._readers_of_places:
             with as_file_errors():
-                reader = make()
                 end = first + reader.num_rows
                 chosen = np.flatnonzero((first <= places) & (places < end))
                 wanted = places[chosen].astype(np.int64) - first
@@ -84,6 +84,11 @@ class StoredArray:
                 reader.take(len(wanted), wanted.ctypes.data, part.ctypes.data)
             rows[chosen], first = part, end
         return rows
+
+    @functools.cached_property
+    def _readers_of_places(self):
+        with as_file_errors():
+            return [make() for make in self.openers]
 
 
 def joined(arrays: Sequence[StoredArray]) -> StoredArray:

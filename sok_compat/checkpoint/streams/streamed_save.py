@@ -33,8 +33,7 @@ class StreamedTable(SelfReadingSaveable):
     def __init__(self, table: Table, name: str, slots: Iterable[SlotVariable] = ()) -> None:
         """Creates no ops; `name` is the table's in the checkpoint."""
         self.table, self.slots = table, list(slots)
-        none = lambda: tf.zeros([0])  # noqa: E731  a saver with reshape=True reads it
-        spec = BaseSaverBuilder.SaveSpec(none, "", name, tf.float32, table.device)
+        spec = BaseSaverBuilder.SaveSpec(_no_tensor, "", name, tf.float32, table.device)
         super().__init__(table.handle, [spec], name)
 
     @property
@@ -168,3 +167,7 @@ def _read_now(tensor):
         value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=read.dtype)
     with tf.device("/cpu:0"):
         return tf.identity(value)
+
+
+def _no_tensor():
+    return tf.zeros([0])  # only read by a saver with reshape=True, which tables ignore
