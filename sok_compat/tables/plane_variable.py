@@ -162,6 +162,10 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
             update = scatter(
                 resource=self.handle, indices=row_ids, updates=tf.gather(delta, row_ids), name=name
             )
+        return self.after(update, read_value)
+
+    def after(self, update: tf.Operation, read_value: bool) -> tf.Operation | tf.Variable:
+        """Returns the variable after an update, to be read on demand, or just the update."""
         return self._lazy_read(update) if read_value else update
 
     def _lazy_read(self, op: tf.Operation) -> tf.Variable:

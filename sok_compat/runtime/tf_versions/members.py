@@ -137,11 +137,6 @@ def updates_sparsely_as(optimizer: Any, *kinds: Any) -> bool:
     return any(update is kind._resource_apply_sparse for kind in kinds)
 
 
-def read_after(variable: Any, update: tf.Operation) -> tf.Variable:
-    """Returns a variable after an update, to be read on demand."""
-    return variable._lazy_read(update)
-
-
 def assign_slice(kind: Any, variable: Any, *args: Any, **kwargs: Any) -> tf.Variable:
     """Assigns to `variable[...]` as a class of variables does."""
     return kind._strided_slice_assign(variable, *args, **kwargs)

@@ -109,7 +109,7 @@ def assign(
     update = tf.raw_ops.ResourceScatterUpdate(
         resource=table.handle, indices=row_ids, updates=rows, name=name
     )
-    return members.read_after(table, update) if read_value else update
+    return table.after(update, read_value)
 
 
 def before_update(table: TableInterface, delta: Any) -> list[tf.Tensor]:
