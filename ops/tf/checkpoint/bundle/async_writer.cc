@@ -21,9 +21,9 @@ char* AsyncWriter::Buffer(size_t num_bytes) {
     std::unique_lock<std::mutex> lock(mutex_);
     Wait(lock, kNumBuffers - 1);
   }
-  std::vector<char>& room = buffers_[next_buffer_];
-  if (room.size() < num_bytes) room.resize(num_bytes);
-  return room.data();
+  std::vector<char>& buffer = buffers_[next_buffer_];
+  if (buffer.size() < num_bytes) buffer.resize(num_bytes);
+  return buffer.data();
 }
 
 void AsyncWriter::Put(size_t num_bytes) {
@@ -48,13 +48,13 @@ void AsyncWriter::Wait(std::unique_lock<std::mutex>& lock, size_t most_waiting) 
 
 void AsyncWriter::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
-  for (size_t room = 0;; room = (room + 1) % kNumBuffers) {
+  for (size_t buffer = 0;; buffer = (buffer + 1) % kNumBuffers) {
     changed_.wait(lock, [&] { return is_ending_ || num_waiting_ > 0; });
     if (is_ending_) return;
     lock.unlock();
     std::exception_ptr error;
     try {
-      write_(buffers_[room].data(), num_bytes_[room]);
+      write_(buffers_[buffer].data(), num_bytes_[buffer]);
     } catch (...) {
       error = std::current_exception();
     }
