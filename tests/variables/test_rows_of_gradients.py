@@ -286,7 +286,9 @@ IN_GRAPHS = {
 @pytest.mark.parametrize("name", OF_KEYS)
 @pytest.mark.parametrize("make", IN_GRAPHS.values(), ids=IN_GRAPHS)
 def test_keys_as_indices_in_a_graph(make, name):
-    """Rows 0 and 1 are of keys 1 and 20; the gradient of a lookup, also fed, moves key 1's."""
+    """Rows 0 and 1 are of keys 1 and 20; the gradient of a lookup, also fed, moves key 1's.
+
+    There is no row 2."""
     with tf.Graph().as_default():
         sok.init()
         table, keys = new_table(), tf1.placeholder(tf.int64, [None])
@@ -306,6 +308,8 @@ def test_keys_as_indices_in_a_graph(make, name):
             found = [session.run(of_lookup.indices, {keys: [key]}) for key in (1, 20)]
             session.run(train[0], {keys: [1]})
             session.run(train[1], {fed.indices: found[0]})
+            with pytest.raises(tf.errors.InvalidArgumentError, match="row 2, but .* has 2 rows"):
+                session.run(train[1], {fed.indices: found[1] + 1})
             exported_keys, rows = session.run(table.export())
     rows = dict(zip(exported_keys.tolist(), rows[:, 0].tolist()))
     assert rows[1] < 0 == rows[20]

@@ -49,6 +49,15 @@ REGISTER_OP("SokRowsOfIds")
         "has been evicted are left out. Fails if the table's contents have been replaced since the "
         "lookup, or if an id is of no lookup in this table. Ids below 0 stay.");
 
+REGISTER_OP("SokCheckRowsInUse")
+    .Input("table: resource")
+    .Input("row_ids: int64")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Fails if one of the row ids, without a generation, is of no row that the table has given "
+        "to a key. Ids below 0 name no row.");
+
 REGISTER_OP("SokRowsToMakeDense")
     .Input("ids: int64")
     .Input("number: int64")
@@ -152,6 +161,20 @@ void RowsOfIds(tf::OpKernelContext* ctx) {
   });
 }
 
+void CheckRowsInUse(tf::OpKernelContext* ctx) {
+  const tf::Tensor& row_ids = Input(ctx, "row_ids");
+  OpCall call(ctx);
+  std::vector<int64_t> room;
+  const int64_t count = row_ids.NumElements();
+  const int64_t* given = call.OnHost(Data<int64_t>(row_ids), count, &room);
+  LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](const TableView& view) {
+    const int64_t num_rows = view.table.Size(call).num_rows;
+    const int64_t* first =
+        std::find_if(given, given + count, [&](int64_t row_id) { return row_id >= num_rows; });
+    if (first != given + count) ThrowNoSuchRow(view.options(), *first, num_rows);
+  });
+}
+
 void RowsToMakeDense(tf::OpKernelContext* ctx) {
   OutputRows(ctx, "", [&](int64_t count, const int64_t* ids) {
     return RowGenerations::MakeDense(count, ids, Input(ctx, "number").scalar<int64_t>()());
@@ -203,6 +226,7 @@ const RegisteredKernel kRowIdKernels[] = {
     {"SokKeepRows", Make<KernelOf<Calls<KeepRows>>>, {}},
     {"SokAddGeneration", Make<KernelOf<Calls<AddGeneration>>>, {}},
     {"SokRowsOfIds", Make<StepKernelOf<Calls<RowsOfIds>>>, {"table"}},
+    {"SokCheckRowsInUse", Make<StepKernelOf<Calls<CheckRowsInUse>>>, {"table"}},
     {"SokRowsToMakeDense", Make<KernelOf<Calls<RowsToMakeDense>>>, {"number"}},
     {"SokDenseGradient", Make<StepKernelOf<DenseGradient>>, {"table", "number"}},
 };

@@ -17,7 +17,7 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.interface import TableInterface
-from sok_compat.tables.rows.row_ids import are_of_gradient, raise_for_keys
+from sok_compat.tables.rows.row_ids import are_of_gradient, checked_row_ids
 
 
 def have_generations() -> bool:
@@ -55,9 +55,10 @@ def rows_of_gradient(variable: Any, gradient: Any) -> Any:
     if not getattr(variable, "use_hash_index", False):
         return gradient
     if not have_generations():
-        if isinstance(gradient, tf.IndexedSlices):
-            raise_for_keys(variable, gradient.indices)
-        return gradient
+        if not isinstance(gradient, tf.IndexedSlices):
+            return gradient
+        row_ids = checked_row_ids(variable, gradient.indices)
+        return tf.IndexedSlices(gradient.values, row_ids, gradient.dense_shape)
     if not isinstance(gradient, tf.IndexedSlices):
         return dense_gradient(variable.table_handle, gradient)
     rows, values = rows_of_ids(variable, gradient.indices, gradient.values)

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.runtime.graphs import ancestors, functions_of, outside
+from sok_compat.runtime.op_library import ops
 from sok_compat.tables.interface import TableInterface
 
 _GIVE_DISTINCT_ROWS = ("SokAdmitKeys", "SokFindRows", "SokInsertAbsent", "SokRowsInUse")
@@ -43,24 +44,30 @@ def are_of_gradient(table: TableInterface, indices: Any) -> bool:
 
 
 @tf.autograph.experimental.do_not_convert
-def raise_for_keys(table: TableInterface, indices: Any) -> None:
-    """Refuses indices of a gradient in a graph that are keys, or numbers that a script has made.
+def checked_row_ids(table: TableInterface, indices: Any) -> tf.Tensor:
+    """Returns the indices of a gradient in a graph, which are to be row ids of a table.
 
-    Indices of unknown origin, as of a variable, a placeholder or Horovod, are taken.
+    Those of unknown origin, as of a variable, a placeholder or Horovod, are checked when run.
 
     Raises:
       NotImplementedError: an index is a constant, an element of a dataset, or what a lookup in the
         table takes for a key.
+      tf.errors.InvalidArgumentError: when run: the table has no such row.
     """
-    ops = [] if not tf.is_symbolic_tensor(indices) else _sources(indices)
-    unknown = [op for op in ops if not _finds_rows(table, op)]
-    if ops and not any(_makes_numbers(op) or op in _makers_of_keys(table) for op in unknown):
-        return
-    raise NotImplementedError(
-        f"the gradient of the table {table.table_name} has indices that are not a lookup's, but "
-        "rows belong to keys: apply the gradient of a lookup of these keys, or use "
-        f"{table.words.set_rows} to set rows"
-    )
+    sources = _sources(indices) if tf.is_symbolic_tensor(indices) else []
+    unknown = [op for op in sources if not _finds_rows(table, op)]
+    if not sources or any(_makes_numbers(op) or op in _makers_of_keys(table) for op in unknown):
+        raise NotImplementedError(
+            f"the gradient of the table {table.table_name} has indices that are not a lookup's, "
+            "but rows belong to keys: apply the gradient of a lookup of these keys, or use "
+            f"{table.words.set_rows} to set rows"
+        )
+    if not unknown:
+        return indices
+    with tf.device(table.device):
+        check = ops.sok_check_rows_in_use(table.table_handle, tf.cast(indices, tf.int64))
+        with tf.control_dependencies([check]):
+            return tf.identity(indices)
 
 
 def _makes_numbers(op: tf.Operation) -> bool:
