@@ -117,7 +117,7 @@ class DeviceTable : public Table {
   void NoteCounters(const TableCounters& counters);
   void Empty();
   void Insert(const KeyBatch& batch, const QueuePlanes& planes, int64_t* row_ids);
-  int64_t CopyHeld(int64_t first_row, int64_t num_rows, int64_t* keys, int64_t* row_ids);
+  int64_t CopyEntries(int64_t first_row, int64_t num_rows, int64_t* keys, int64_t* row_ids);
   void TightenBounds();
   int64_t Limit() const { return std::min(options_.capacity, kMaxKeys); }
   int64_t RoomInIndex() const;

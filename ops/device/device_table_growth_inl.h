@@ -42,16 +42,16 @@ int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys,
                                      const QueuePlanes& planes) {
   TightenBounds();
   if (HasRoom(num_keys, planes)) return num_keys;
-  const TableCounters held = ReadCounters();
+  const TableCounters current = ReadCounters();
   if (HasRoom(num_keys, planes)) return num_keys;
   int32_t num_new;
   queue_.CopyToHost(&num_new, num_new_keys.exact, sizeof(num_new));
-  const int64_t needed = held.num_keys + num_new;
+  const int64_t needed = current.num_keys + num_new;
   if (needed + num_kept_ > Limit()) {
-    ThrowFull(options_, kMaxKeys, held.num_keys, num_kept_, num_new);
+    ThrowFull(options_, kMaxKeys, current.num_keys, num_kept_, num_new);
   }
-  const int64_t for_this = std::min(held.num_keys + num_keys, Limit());
-  const int64_t ahead = std::min(held.num_keys + num_keys * kBatchesAhead, Limit());
+  const int64_t for_this = std::min(current.num_keys + num_keys, Limit());
+  const int64_t ahead = std::min(current.num_keys + num_keys * kBatchesAhead, Limit());
   planes.Reserve(MostRowsAfter(num_new));
   if (for_this > RoomInIndex()) {
     const int64_t wanted = std::max(ahead, RoomInIndex() * kGrowthPercent / 100);
@@ -136,8 +136,8 @@ void DeviceTable<Queue>::ReturnRows(Call& call, int64_t num_rows) {
   num_rows = std::min(num_rows, num_kept_);
   if (num_rows == 0) return;
   constexpr auto kRowBytes = static_cast<int64_t>(sizeof(uint32_t));
-  TableCounters held = ReadCounters();
-  const int64_t num_free = held.num_free;
+  TableCounters current = ReadCounters();
+  const int64_t num_free = current.num_free;
   const int64_t num_left = num_kept_ - num_rows;
   ReserveRows(&free_rows_memory_, num_free, num_free + num_rows);
   DeviceBuffer<Queue> left(queue_, num_left * kRowBytes);
@@ -145,9 +145,9 @@ void DeviceTable<Queue>::ReturnRows(Call& call, int64_t num_rows) {
                       kept_rows_memory_.template as<void>(), num_rows * kRowBytes);
   queue_.CopyOnDevice(left.template as<void>(),
                       kept_rows_memory_.template as<uint32_t>() + num_rows, num_left * kRowBytes);
-  held.num_kept -= num_rows;
-  held.num_free += num_rows;
-  WriteCounters(held);
+  current.num_kept -= num_rows;
+  current.num_free += num_rows;
+  WriteCounters(current);
   kept_rows_memory_ = std::move(left);
   num_kept_ = num_left;
 }
@@ -158,34 +158,34 @@ int64_t DeviceTable<Queue>::EraseInto(const RowList& list, int64_t num_keys, con
   CheckBatchSize(num_keys, kMaxBatch);
   if (num_keys == 0) return 0;
   CheckKeys(num_keys, keys);
-  TableCounters held = ReadCounters();
+  TableCounters current = ReadCounters();
   const bool are_listed = options_.use_hash_index;
-  const int64_t num_listed = held.*list.count;
+  const int64_t num_listed = current.*list.count;
   if (are_listed) {
-    ReserveRows(list.memory, num_listed, std::min(num_listed + num_keys, held.num_rows));
+    ReserveRows(list.memory, num_listed, std::min(num_listed + num_keys, current.num_rows));
   }
   int64_t* const count = &(counters()->*list.count);
   const int64_t num_tiles = NumTiles(num_keys);
   auto* distinct = scratch_.template Take<int64_t>(num_keys);
   auto* inverse = scratch_.template Take<int32_t>(num_keys);
   auto* slots = scratch_.template Take<int64_t>(num_keys);
-  auto* is_held = scratch_.template Take<uint32_t>(num_tiles);
+  auto* found = scratch_.template Take<uint32_t>(num_tiles);
   auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
   const Count num_distinct(
       num_keys, DistinctKeys(queue_, scratch_, num_keys, keys, distinct, nullptr, inverse));
   auto* rows = are_listed ? list.memory->template as<uint32_t>() : nullptr;
-  const Rank held_rank{is_held, tile_sums};
+  const Rank found_rank{found, tile_sums};
   WithIndex([&](auto index) {
-    queue_.ForEachVote(num_distinct, FindSlots<decltype(index)>{index, distinct, slots, is_held});
-    queue_.ExclusiveSum(num_tiles, TileCount{is_held, num_distinct}, tile_sums);
+    queue_.ForEachVote(num_distinct, FindSlots<decltype(index)>{index, distinct, slots, found});
+    queue_.ExclusiveSum(num_tiles, TileCount{found, num_distinct}, tile_sums);
     queue_.ForEach(num_distinct,
-                   EraseFound<decltype(index)>{index, distinct, slots, held_rank, count, rows});
+                   EraseFound<decltype(index)>{index, distinct, slots, found_rank, count, rows});
   });
   int32_t num_erased = 0;
   queue_.CopyToHost(&num_erased, tile_sums + num_tiles, sizeof(num_erased));
-  held.num_keys -= num_erased;
-  if (are_listed) held.*list.count += num_erased;
-  WriteCounters(held);
+  current.num_keys -= num_erased;
+  if (are_listed) current.*list.count += num_erased;
+  WriteCounters(current);
   return num_erased;
 }
 

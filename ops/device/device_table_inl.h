@@ -248,19 +248,19 @@ template <typename Queue>
 TableEntries DeviceTable<Queue>::Export(Call& call) {
   int64_t* keys = nullptr;
   int64_t* row_ids = nullptr;
-  int64_t room = -1;
+  int64_t capacity = -1;
   // The call's memory is allocated between turns, so others may insert keys meanwhile.
   for (;;) {
     {
       const Turn turn(*state_, call.stream());
-      const TableCounters held = ReadCounters();
-      if (held.num_keys <= room) {
-        return {CopyHeld(0, held.num_rows, keys, row_ids), keys, row_ids};
+      const TableCounters current = ReadCounters();
+      if (current.num_keys <= capacity) {
+        return {CopyEntries(0, current.num_rows, keys, row_ids), keys, row_ids};
       }
-      room = held.num_keys;
+      capacity = current.num_keys;
     }
-    keys = call.Temporary<int64_t>(room);
-    row_ids = call.Temporary<int64_t>(room);
+    keys = call.Temporary<int64_t>(capacity);
+    row_ids = call.Temporary<int64_t>(capacity);
   }
 }
 
@@ -268,31 +268,32 @@ template <typename Queue>
 int64_t DeviceTable<Queue>::ExportRows(Call& call, int64_t first_row, int64_t num_rows,
                                        int64_t* keys, int64_t* row_ids) {
   const Turn turn(*state_, call.stream());
-  const int64_t held = ReadCounters().num_rows - first_row;
-  return held <= 0 ? 0 : CopyHeld(first_row, std::min(held, num_rows), keys, row_ids);
+  const int64_t num_left = ReadCounters().num_rows - first_row;
+  return num_left <= 0 ? 0 : CopyEntries(first_row, std::min(num_left, num_rows), keys, row_ids);
 }
 
 /// `first_row` is a multiple of the rows per mask.
 template <typename Queue>
-int64_t DeviceTable<Queue>::CopyHeld(int64_t first_row, int64_t num_rows, int64_t* keys,
-                                     int64_t* row_ids) {
+int64_t DeviceTable<Queue>::CopyEntries(int64_t first_row, int64_t num_rows, int64_t* keys,
+                                        int64_t* row_ids) {
   const int64_t num_tiles = NumTiles(num_rows);
   auto* keys_by_row = scratch_.template Take<int64_t>(num_rows);
   auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
   uint32_t* masks = nullptr;
   if (options_.use_hash_index) {
-    auto* is_held = scratch_.template Take<unsigned char>(num_rows);
+    auto* has_key = scratch_.template Take<unsigned char>(num_rows);
     masks = scratch_.template Take<uint32_t>(num_tiles);
-    queue_.FillBytes(is_held, 0, num_rows);
+    queue_.FillBytes(has_key, 0, num_rows);
     queue_.ForEach(num_buckets_,
-                   KeysByRow{index().buckets, first_row, num_rows, keys_by_row, is_held});
-    queue_.ForEachVote(num_rows, VoteHeld{is_held, masks});
+                   KeysByRow{index().buckets, first_row, num_rows, keys_by_row, has_key});
+    queue_.ForEachVote(num_rows, VoteHasKey{has_key, masks});
   } else {
     masks = direct_index().bits + NumTiles(first_row);
     queue_.ForEach(num_rows, KeysOfRows{direct_rows(), first_row, keys_by_row});
   }
   queue_.ExclusiveSum(num_tiles, TileCount{masks, num_rows}, tile_sums);
-  queue_.ForEach(num_rows, CompactHeld{first_row, keys_by_row, {masks, tile_sums}, keys, row_ids});
+  queue_.ForEach(num_rows,
+                 CompactEntries{first_row, keys_by_row, {masks, tile_sums}, keys, row_ids});
   int32_t count = 0;
   queue_.CopyToHost(&count, tile_sums + num_tiles, sizeof(count));
   return count;

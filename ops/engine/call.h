@@ -44,13 +44,13 @@ class Call {
   }
 
   /// `values`, in the engine's memory, for the host to read: the values themselves, or a copy held
-  /// by `room`.
+  /// by `buffer`.
   template <typename Value>
-  const Value* OnHost(const Value* values, int64_t count, std::vector<Value>* room) {
+  const Value* OnHost(const Value* values, int64_t count, std::vector<Value>* buffer) {
     if (IsHostMemory()) return values;
-    room->resize(static_cast<size_t>(count));
-    CopyToHost(room->data(), values, count);
-    return room->data();
+    buffer->resize(static_cast<size_t>(count));
+    CopyToHost(buffer->data(), values, count);
+    return buffer->data();
   }
   /// `values`, on the host, for the engine to read: the values themselves, or a temporary copy.
   template <typename Value>

@@ -126,14 +126,14 @@ void KeyIndex::InsertAt(int64_t home, int64_t key, uint32_t row_id) {
 }
 
 /// Inserts without touching a bucket outside `range`; returns kDeferred, without effect, if that is
-/// impossible. With kChecksHeld, looks for the key on the way, which suffices if no key was ever
-/// erased: then only full buckets have been passed.
-template <bool kChecksHeld>
+/// impossible. With kChecksPresence, looks for the key on the way, which suffices if no key was
+/// ever erased: then only full buckets have been passed.
+template <bool kChecksPresence>
 KeyIndex::Outcome KeyIndex::InsertWithin(const Range& range, int64_t home, int64_t key,
                                          uint32_t row_id) {
   if (home < range.begin || home >= range.end) return Outcome::kDeferred;
   for (int64_t bucket = home; bucket < range.end; ++bucket) {
-    if (kChecksHeld && buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kHeld;
+    if (kChecksPresence && buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kPresent;
     if (buckets()[bucket].is_full()) continue;
     InsertAt(home, key, row_id);
     return Outcome::kInserted;
@@ -141,19 +141,19 @@ KeyIndex::Outcome KeyIndex::InsertWithin(const Range& range, int64_t home, int64
   return Outcome::kDeferred;
 }
 
-/// Returns how many of the keys the index held, with kChecksHeld.
-template <bool kChecksHeld>
+/// Returns how many of the keys the index held, with kChecksPresence.
+template <bool kChecksPresence>
 int64_t KeyIndex::InsertDeferred(const DeferredInserts& deferred) {
-  int64_t num_held = 0;
+  int64_t num_present = 0;
   for (const auto& entry : deferred) {
     const int64_t home = HomeBucket(entry.key);
-    if (kChecksHeld && FindAt(home, entry.key) != kNoRow) {
-      ++num_held;
+    if (kChecksPresence && FindAt(home, entry.key) != kNoRow) {
+      ++num_present;
     } else {
       InsertAt(home, entry.key, entry.row_id);
     }
   }
-  return num_held;
+  return num_present;
 }
 
 void KeyIndex::Insert(Executor& executor, int64_t num_keys, const int64_t* keys,
@@ -188,7 +188,7 @@ void KeyIndex::InsertInParallel(Executor& executor, int64_t num_parts, int64_t n
                          const Range range{part_begin(begin), part_begin(end)};
                          InsertPart(range, num_keys, keys, row_ids, deferred);
                        });
-  InsertDeferred</*kChecksHeld=*/false>(deferred);
+  InsertDeferred</*kChecksPresence=*/false>(deferred);
 }
 
 /// Inserts the keys whose home is in `range`.
@@ -205,7 +205,7 @@ void KeyIndex::InsertPart(const Range& range, int64_t num_keys, const int64_t* k
       const int64_t key = keys[pending[i].position];
       const auto row_id = static_cast<uint32_t>(row_ids[pending[i].position]);
       const Outcome outcome =
-          InsertWithin</*kChecksHeld=*/false>(range, pending[i].home, key, row_id);
+          InsertWithin</*kChecksPresence=*/false>(range, pending[i].home, key, row_id);
       if (outcome == Outcome::kDeferred) deferred.Add(key, row_id);
     }
     num_pending = 0;
@@ -276,14 +276,14 @@ int64_t KeyIndex::Append(Executor& executor, int64_t num_keys, const int64_t* ke
   Reserve(executor, size_ + num_keys);
   const PartitionedKeys sorted(*this, num_keys, keys, first_row);
   DeferredInserts deferred(num_keys);
-  std::atomic<int64_t> num_held{0};
+  std::atomic<int64_t> num_present{0};
   executor.ParallelFor(sorted.size(), num_keys / sorted.size() * kInsertNanoseconds,
                        [&](int64_t begin, int64_t end) {
-                         num_held += AppendPartitions(sorted, begin, end, deferred);
+                         num_present += AppendPartitions(sorted, begin, end, deferred);
                        });
-  num_held += InsertDeferred</*kChecksHeld=*/true>(deferred);
-  size_ += num_keys - num_held;
-  return num_held;
+  num_present += InsertDeferred</*kChecksPresence=*/true>(deferred);
+  size_ += num_keys - num_present;
+  return num_present;
 }
 
 /// Inserts the keys of partitions [begin, end). Returns how many the index held.
@@ -291,15 +291,15 @@ int64_t KeyIndex::AppendPartitions(const PartitionedKeys& sorted, int64_t begin,
                                    DeferredInserts& deferred) {
   const Range range = sorted.Buckets(begin, end);
   const PartitionedKeys::Entry* const last = sorted.Begin(end);
-  int64_t num_held = 0;
+  int64_t num_present = 0;
   for (const auto* entry = sorted.Begin(begin); entry != last; ++entry) {
     if (last - entry > kAppendAhead) PrefetchForWrite(buckets() + entry[kAppendAhead].home);
     const Outcome outcome =
-        InsertWithin</*kChecksHeld=*/true>(range, entry->home, entry->key, entry->row_id);
+        InsertWithin</*kChecksPresence=*/true>(range, entry->home, entry->key, entry->row_id);
     if (outcome == Outcome::kDeferred) deferred.Add(entry->key, entry->row_id);
-    num_held += outcome == Outcome::kHeld;
+    num_present += outcome == Outcome::kPresent;
   }
-  return num_held;
+  return num_present;
 }
 
 int64_t KeyIndex::Erase(int64_t key) {
@@ -335,7 +335,7 @@ void KeyIndex::GrowTo(Executor& executor, int64_t num_buckets) {
   const int64_t num_old_buckets = std::exchange(num_buckets_, num_buckets);
   const int64_t num_unmoved = MoveInParallel(executor, num_old_buckets, deferred);
   Move({0, num_unmoved}, {0, num_buckets}, deferred);
-  InsertDeferred</*kChecksHeld=*/false>(deferred);
+  InsertDeferred</*kChecksPresence=*/false>(deferred);
 }
 
 /// Moves old buckets from the end of the index in rounds, as long as a round has enough buckets
@@ -369,7 +369,7 @@ void KeyIndex::Move(const Range& old_buckets, const Range& target, DeferredInser
     for (uint32_t slot = 0; slot < old.count(); ++slot) {
       const int64_t key = old.keys[slot];
       const Outcome outcome =
-          InsertWithin</*kChecksHeld=*/false>(free, HomeBucket(key), key, old.row_ids[slot]);
+          InsertWithin</*kChecksPresence=*/false>(free, HomeBucket(key), key, old.row_ids[slot]);
       if (outcome == Outcome::kDeferred) deferred.Add(key, old.row_ids[slot]);
     }
   }

@@ -95,7 +95,7 @@ class KeyIndex {
   };
   class DeferredInserts;
   class PartitionedKeys;
-  enum class Outcome { kInserted, kHeld, kDeferred };
+  enum class Outcome { kInserted, kPresent, kDeferred };
   template <bool kLooks>
   Outcome InsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
   template <bool kLooks>

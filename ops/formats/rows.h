@@ -18,7 +18,7 @@ class RowsSink {
   /// Begins the next column, with rows of `width` numbers.
   virtual void Begin(size_t column, int64_t width) = 0;
   /// Memory for the caller to fill with the column's next rows, valid until Append.
-  virtual char* Room(size_t num_bytes) = 0;
+  virtual char* Buffer(size_t num_bytes) = 0;
   virtual void Append(size_t num_bytes) = 0;
   /// The column is complete.
   virtual void End() = 0;

@@ -14,16 +14,16 @@ constexpr int64_t kMostKeysAtOnce = 4096;  // for which eviction blocks the coun
 constexpr int64_t kFloatsAtOnce = 4 << 20;
 
 /// Appends the keys whose rows have half a squared norm below the threshold.
-void AddLightKeys(Call& call, const Plane& plane, const TableEntries& held, const int64_t* keys,
+void AddLightKeys(Call& call, const Plane& plane, const TableEntries& entries, const int64_t* keys,
                   float threshold, std::vector<int64_t>* light) {
   const int64_t dim = plane.width();
-  const int64_t most = std::min(held.count, std::max<int64_t>(1, kFloatsAtOnce / dim));
+  const int64_t most = std::min(entries.count, std::max<int64_t>(1, kFloatsAtOnce / dim));
   auto* part = call.Temporary<float>(most * dim);
-  std::vector<float> room;
-  for (int64_t first = 0; first < held.count; first += most) {
-    const int64_t count = std::min(most, held.count - first);
-    call.engine().GatherRows(call, count, held.row_ids + first, plane.data(), part);
-    const float* rows = call.OnHost(part, count * dim, &room);
+  std::vector<float> buffer;
+  for (int64_t first = 0; first < entries.count; first += most) {
+    const int64_t count = std::min(most, entries.count - first);
+    call.engine().GatherRows(call, count, entries.row_ids + first, plane.data(), part);
+    const float* rows = call.OnHost(part, count * dim, &buffer);
     for (int64_t i = 0; i < count; ++i) {
       float squares = 0.0f;
       for (int64_t column = 0; column < dim; ++column) {
@@ -82,16 +82,16 @@ int64_t KeyPolicy::Evict(Call& call, Table& table, const Plane& rows, EvictionRu
     Throw(ErrorCode::kFailedPrecondition, "table '", table.options().name,
           "' was not made to evict keys");
   }
-  const TableEntries held = table.Export(call);
-  std::vector<int64_t> room_of_keys, room_of_ids, light, old;
-  const int64_t* keys = call.OnHost(held.keys, held.count, &room_of_keys);
-  const int64_t* row_ids = call.OnHost(held.row_ids, held.count, &room_of_ids);
-  if (rule.l2_threshold > 0.0f) AddLightKeys(call, rows, held, keys, rule.l2_threshold, &light);
+  const TableEntries entries = table.Export(call);
+  std::vector<int64_t> keys_buffer, ids_buffer, light, old;
+  const int64_t* keys = call.OnHost(entries.keys, entries.count, &keys_buffer);
+  const int64_t* row_ids = call.OnHost(entries.row_ids, entries.count, &ids_buffer);
+  if (rule.l2_threshold > 0.0f) AddLightKeys(call, rows, entries, keys, rule.l2_threshold, &light);
   if (rule.steps_to_live > 0 && rule.step < 0) rule.step = StepAfterLast(history);
   const int64_t first_step = rule.step - rule.steps_to_live;
   if (rule.steps_to_live > 0) {
-    for (int64_t first = 0; first < held.count; first += kMostKeysAtOnce) {
-      AddOldKeys(history, rule.step, first_step, std::min(kMostKeysAtOnce, held.count - first),
+    for (int64_t first = 0; first < entries.count; first += kMostKeysAtOnce) {
+      AddOldKeys(history, rule.step, first_step, std::min(kMostKeysAtOnce, entries.count - first),
                  keys + first, row_ids + first, &old);
     }
     ForgetOldWaiting(call, history, rule.step, first_step);

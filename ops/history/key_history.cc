@@ -95,11 +95,11 @@ std::vector<LastUse> KeyHistory::LeastRecentlyUsed(Call& call, Table& table, int
                                                    int64_t before,
                                                    const std::vector<int64_t>& kept_rows) {
   const auto last_use = [this](int64_t row_id) { return OfRow(row_id).step; };
-  std::vector<int64_t> room_of_keys, room_of_ids;
+  std::vector<int64_t> keys_buffer, ids_buffer;
   return use_order_.First(count, before, kept_rows, last_use, [&]() -> TableEntries {
-    const TableEntries held = table.Export(call);
-    return {held.count, call.OnHost(held.keys, held.count, &room_of_keys),
-            call.OnHost(held.row_ids, held.count, &room_of_ids)};
+    const TableEntries entries = table.Export(call);
+    return {entries.count, call.OnHost(entries.keys, entries.count, &keys_buffer),
+            call.OnHost(entries.row_ids, entries.count, &ids_buffer)};
   });
 }
 

@@ -66,8 +66,8 @@ class KeyHistory {
   void SetGone(int64_t row_id) { SetRow(row_id, {0, kGone}); }
 
   /// With a limit of keys: up to `count` keys last used before the moment `before`, ascending by
-  /// last use, then by key, except those of `kept_rows` (ascending). They are all that the table
-  /// holds if they are fewer.
+  /// last use, then by key, except those of `kept_rows` (ascending). They are all of the
+  /// table if they are fewer.
   std::vector<LastUse> LeastRecentlyUsed(Call& call, Table& table, int64_t count, int64_t before,
                                          const std::vector<int64_t>& kept_rows);
   /// Called after rows were given an earlier step.

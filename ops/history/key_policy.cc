@@ -95,8 +95,8 @@ Evicted KeyPolicy::Arrive(Call& call, Table& table, const Planes& planes, const 
 Evicted KeyPolicy::InsertAbsent(Call& call, Table& table, const Planes& planes, Arrival arrival,
                                 int64_t* row_ids) {
   std::vector<int64_t> ids(arrival.found, arrival.found + arrival.num_keys);
-  std::vector<int64_t> room_of_keys, room_of_ids, absent;
-  const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &room_of_keys);
+  std::vector<int64_t> keys_buffer, ids_buffer, absent;
+  const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &keys_buffer);
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] == kNoRow) absent.push_back(keys[i]);
   }
@@ -105,7 +105,7 @@ Evicted KeyPolicy::InsertAbsent(Call& call, Table& table, const Planes& planes, 
   arrival.keys = call.OnDevice(absent.data(), arrival.num_keys);
   auto* inserted = call.Temporary<int64_t>(arrival.num_keys);
   Evicted gone = Arrive(call, table, planes, arrival, inserted);
-  const int64_t* next = call.OnHost(inserted, arrival.num_keys, &room_of_ids);
+  const int64_t* next = call.OnHost(inserted, arrival.num_keys, &ids_buffer);
   for (int64_t& id : ids) {
     if (id == kNoRow) id = *next++;
   }
@@ -139,8 +139,8 @@ Evicted KeyPolicy::ArriveAtLimit(Call& call, Table& table, const Planes& planes,
   } else {
     table.Find(call, num_keys, arrival.keys, row_ids);
   }
-  std::vector<int64_t> room;
-  history_.Use(call.executor(), num_keys, call.OnHost(row_ids, num_keys, &room), moment);
+  std::vector<int64_t> buffer;
+  history_.Use(call.executor(), num_keys, call.OnHost(row_ids, num_keys, &buffer), moment);
   EvictRows(call, table, victims);
   return victims;
 }
@@ -148,13 +148,13 @@ Evicted KeyPolicy::ArriveAtLimit(Call& call, Table& table, const Planes& planes,
 /// The keys that the new ones of the arrival evict; none that the arrival uses.
 Evicted KeyPolicy::ChooseVictims(Call& call, Table& table, const Arrival& arrival) {
   const int64_t most = options().max_keys;
-  const int64_t num_held = table.Size(call).num_keys;
-  if (num_held + arrival.num_keys <= most) return {};
-  std::vector<int64_t> room;
-  const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &room);
+  const int64_t size = table.Size(call).num_keys;
+  if (size + arrival.num_keys <= most) return {};
+  std::vector<int64_t> buffer;
+  const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &buffer);
   std::vector<int64_t> found = table.FindOnHost(call, arrival.num_keys, keys);
   const int64_t num_new = NumNew(arrival.num_keys, keys, found);
-  const int64_t count = num_held + num_new - most;
+  const int64_t count = size + num_new - most;
   if (count <= 0) return {};
   std::sort(found.begin(), found.end());
   Evicted victims;
@@ -163,9 +163,8 @@ Evicted KeyPolicy::ChooseVictims(Call& call, Table& table, const Arrival& arriva
     victims.rows.push_back(use.row_id);
   }
   if (static_cast<int64_t>(victims.keys.size()) == count) return victims;
-  Throw(ErrorCode::kOutOfCapacity, "table '", table.options().name, "' is full: it holds ",
-        num_held, " keys of at most ", most, ", ", num_new, " new keys came, and only ",
-        victims.keys.size(),
+  Throw(ErrorCode::kOutOfCapacity, "table '", table.options().name, "' is full: it holds ", size,
+        " keys of at most ", most, ", ", num_new, " new keys came, and only ", victims.keys.size(),
         " keys, which this step does not use, can be evicted; raise the capacity, or use fewer "
         "keys in a step. The table is unchanged");
 }
@@ -187,9 +186,9 @@ void KeyPolicy::Train(Call& call, Table& table, const Planes& planes, const Arri
   KeyHistory& history = KeptHistory(table);
   const std::lock_guard<FairSharedMutex> lock(history.mutex());
   table.Find(call, arrival.num_keys, arrival.keys, row_ids);
-  std::vector<int64_t> room, rows(static_cast<size_t>(arrival.num_keys));
+  std::vector<int64_t> buffer, rows(static_cast<size_t>(arrival.num_keys));
   call.CopyToHost(rows.data(), row_ids, arrival.num_keys);
-  const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &room);
+  const int64_t* keys = call.OnHost(arrival.keys, arrival.num_keys, &buffer);
   CountedKeys admitted, waiting;  // the former holds both until Decide
   int64_t place = -1;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -248,11 +247,11 @@ void KeyPolicy::ReturnRows(Call& call, Table& table) {
   if (!options().may_evict()) return;
   const std::lock_guard<FairSharedMutex> lock(history_.mutex());
   int64_t num_rows = 0;
-  auto held = evicted_.begin();
-  for (; held != evicted_.end() && !steps_.IsInUse(table_, held->moment); ++held)
-    num_rows += held->count;
+  auto used = evicted_.begin();
+  for (; used != evicted_.end() && !steps_.IsInUse(table_, used->moment); ++used)
+    num_rows += used->count;
   if (num_rows > 0) table.ReturnRows(call, num_rows);  // may fail
-  evicted_.erase(evicted_.begin(), held);
+  evicted_.erase(evicted_.begin(), used);
 }
 
 std::vector<KeySeen> KeyPolicy::HistoryOf(Call& call, Table& table, int64_t num_keys,

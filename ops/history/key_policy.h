@@ -37,7 +37,7 @@ struct Arrival : KeyBatch {
   const int32_t* counts = nullptr;  // [num_keys], occurrences in this training step
 };
 
-/// Keys that have lost their rows, whose ids running steps may still hold.
+/// Keys that have lost their rows, whose ids running steps may still use.
 struct Evicted {
   std::vector<int64_t> keys;
   std::vector<int64_t> rows;
@@ -93,7 +93,7 @@ class KeyPolicy {
   /// number of keys that have lost a row.
   int64_t Evict(Call& call, Table& table, const Plane& rows, EvictionRule rule);
 
-  /// Lets new keys reuse the rows of evicted keys that no step holds any more.
+  /// Lets new keys reuse the rows of evicted keys that no step uses any more.
   void ReturnRows(Call& call, Table& table);
 
   /// The history of keys on the host.

@@ -21,9 +21,9 @@ void StepRegistry::Forget(const void* identity) {
   numbers_.erase(entry);
 }
 
-void StepRegistry::Hold(int64_t step) {
+void StepRegistry::AddReference(int64_t step) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (Step* const held = Find(step)) ++held->num_holds;
+  if (Step* const found = Find(step)) ++found->num_references;
 }
 
 void StepRegistry::Release(int64_t step) {
@@ -32,8 +32,8 @@ void StepRegistry::Release(int64_t step) {
 }
 
 void StepRegistry::ReleaseLocked(int64_t step) {
-  Step* const held = Find(step);
-  if (held == nullptr || --held->num_holds > 0) return;
+  Step* const found = Find(step);
+  if (found == nullptr || --found->num_references > 0) return;
   steps_.erase(step);
   changed_.notify_all();
 }

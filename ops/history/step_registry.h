@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which steps run, what they hold, and which of them wait for a checkpoint.
+// Which steps run, which rows they use, and which of them wait for a checkpoint.
 #ifndef SOK_OPS_HISTORY_STEP_REGISTRY_H_
 #define SOK_OPS_HISTORY_STEP_REGISTRY_H_
 
@@ -21,7 +21,7 @@ namespace sok {
 /// changed nothing that depends on them. Thread-safe.
 class StepRegistry {
  public:
-  /// The number of steps whose end cannot be observed: they never count as begun, and hold rows for
+  /// The number of steps whose end cannot be observed: they never count as begun, and use rows for
   /// ever.
   static constexpr int64_t kUnseen = 0;
 
@@ -35,14 +35,14 @@ class StepRegistry {
   /// The step of `identity`, an object that lives as long as the step and belongs to no other;
   /// `container`: where TensorFlow keeps the state of the step or of a function that it calls.
   Membership Join(const void* identity, const void* container);
-  /// Ends the step as soon as it has no holds left; later, `identity` may belong to another step.
+  /// Ends the step as soon as nothing refers to it; later, `identity` may belong to another step.
   void Forget(const void* identity);
-  void Hold(int64_t step);
+  void AddReference(int64_t step);
   void Release(int64_t step);
 
-  // --- rows that a step holds ---
+  // --- rows that a step uses ---
 
-  /// Records that the step may hold row ids of the table until it ends. Returns the moment of its
+  /// Records that the step may use row ids of the table until it ends. Returns the moment of its
   /// first use of the table; of kUnseen, a moment later than all uses until now.
   int64_t Use(int64_t step, const void* table);
   /// As if a step had used the table since that moment; until Release of the returned number.
@@ -97,7 +97,7 @@ class StepRegistry {
  private:
   using Clock = std::chrono::steady_clock;
   struct Step {
-    int64_t num_holds = 1;  // the first hold is its identity's
+    int64_t num_references = 1;  // the first is its identity's
     const void* container = nullptr;
     bool has_begun = false;
     bool is_exempt = false;  // the step that saves

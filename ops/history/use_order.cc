@@ -25,12 +25,13 @@ void KeepOldest(int64_t count, std::vector<LastUse>* uses) {
 std::vector<LastUse> UseOrder::First(int64_t count, int64_t before,
                                      const std::vector<int64_t>& kept_rows,
                                      const LastUseOfRow& last_use,
-                                     const std::function<TableEntries()>& export_held) {
+                                     const std::function<TableEntries()>& export_entries) {
   std::vector<LastUse> first = FirstSorted(count, before, kept_rows, last_use);
   if (static_cast<int64_t>(first.size()) == count) return first;
-  const TableEntries held = export_held();
+  const TableEntries entries = export_entries();
   const auto num_kept = static_cast<int64_t>(kept_rows.size());
-  Sort(count + num_kept + std::max(kLeastKeys, held.count / kPartOfKeys), before, last_use, held);
+  Sort(count + num_kept + std::max(kLeastKeys, entries.count / kPartOfKeys), before, last_use,
+       entries);
   return FirstSorted(count, before, kept_rows, last_use);
 }
 
@@ -52,13 +53,13 @@ std::vector<LastUse> UseOrder::FirstSorted(int64_t count, int64_t before,
 /// Sorts the `count` oldest keys, in memory for twice as many. Keys used at `before` or later are
 /// left out: more may come with the same last use.
 void UseOrder::Sort(int64_t count, int64_t before, const LastUseOfRow& last_use,
-                    const TableEntries& held) {
+                    const TableEntries& entries) {
   std::vector<LastUse> oldest;
   const auto most = static_cast<size_t>(2 * count);
-  oldest.reserve(std::min(most, static_cast<size_t>(held.count)));
-  for (int64_t i = 0; i < held.count; ++i) {
-    const int64_t moment = last_use(held.row_ids[i]);
-    if (moment < before) oldest.push_back({moment, held.keys[i], held.row_ids[i]});
+  oldest.reserve(std::min(most, static_cast<size_t>(entries.count)));
+  for (int64_t i = 0; i < entries.count; ++i) {
+    const int64_t moment = last_use(entries.row_ids[i]);
+    if (moment < before) oldest.push_back({moment, entries.keys[i], entries.row_ids[i]});
     if (oldest.size() == most) KeepOldest(count, &oldest);
   }
   if (static_cast<int64_t>(oldest.size()) > count) KeepOldest(count, &oldest);

@@ -25,10 +25,10 @@ class UseOrder {
  public:
   /// Up to `count` keys last used before the moment `before`, ascending by last use, then by key,
   /// except those of `kept_rows` (ascending, may repeat). last_use(row_id): the last use of a row;
-  /// never twice the same for different keys of a row. export_held(): all keys, on the host.
+  /// never twice the same for different keys of a row. export_entries(): all keys, on the host.
   std::vector<LastUse> First(int64_t count, int64_t before, const std::vector<int64_t>& kept_rows,
                              const std::function<int64_t(int64_t row_id)>& last_use,
-                             const std::function<TableEntries()>& export_held);
+                             const std::function<TableEntries()>& export_entries);
 
   int64_t num_bytes() const { return static_cast<int64_t>(sorted_.capacity() * sizeof(LastUse)); }
 
@@ -37,7 +37,8 @@ class UseOrder {
   std::vector<LastUse> FirstSorted(int64_t count, int64_t before,
                                    const std::vector<int64_t>& kept_rows,
                                    const LastUseOfRow& last_use);
-  void Sort(int64_t count, int64_t before, const LastUseOfRow& last_use, const TableEntries& held);
+  void Sort(int64_t count, int64_t before, const LastUseOfRow& last_use,
+            const TableEntries& entries);
 
   std::vector<LastUse> sorted_;
   size_t next_ = 0;  // entries before are out of date

@@ -17,14 +17,14 @@ class ExactCounts : public WaitingKeys {
     std::vector<int64_t> places(static_cast<size_t>(num_keys));
     index_.Find(num_keys, keys, places.data());
     for (size_t i = 0; i < places.size(); ++i) {
-      seen[i] = places[i] == kNoRow ? KeySeen() : held_[static_cast<size_t>(places[i])].seen;
+      seen[i] = places[i] == kNoRow ? KeySeen() : entries_[static_cast<size_t>(places[i])].seen;
     }
   }
 
   void Reserve(Executor& executor, int64_t num_keys) override {
     index_.Reserve(executor, index_.size() + num_keys);
-    const auto most = held_.size() + static_cast<size_t>(num_keys);
-    if (most > held_.capacity()) held_.reserve(std::max(most, 2 * held_.capacity()));
+    const auto most = entries_.size() + static_cast<size_t>(num_keys);
+    if (most > entries_.capacity()) entries_.reserve(std::max(most, 2 * entries_.capacity()));
     if (most > free_places_.capacity()) {  // in case all of them are erased
       free_places_.reserve(std::max(most, 2 * free_places_.capacity()));
     }
@@ -41,7 +41,7 @@ class ExactCounts : public WaitingKeys {
         fresh_keys.push_back(keys[i]);
         fresh_places.push_back(places[i]);
       }
-      held_[static_cast<size_t>(places[i])] = {keys[i], seen[i]};
+      entries_[static_cast<size_t>(places[i])] = {keys[i], seen[i]};
     }
     index_.Insert(executor, static_cast<int64_t>(fresh_keys.size()), fresh_keys.data(),
                   fresh_places.data());
@@ -52,47 +52,47 @@ class ExactCounts : public WaitingKeys {
   void Erase(int64_t key) override {
     const int64_t place = index_.Erase(key);
     if (place == kNoRow) return;
-    held_[static_cast<size_t>(place)].seen.count = kFree;
+    entries_[static_cast<size_t>(place)].seen.count = kFree;
     free_places_.push_back(static_cast<uint32_t>(place));
   }
 
   int64_t num_keys() const override { return index_.size(); }
-  int64_t num_places() const override { return static_cast<int64_t>(held_.size()); }
+  int64_t num_places() const override { return static_cast<int64_t>(entries_.size()); }
 
   void Export(int64_t begin, int64_t end, std::vector<int64_t>* keys,
               std::vector<KeySeen>* seen) const override {
     for (int64_t place = begin; place < end; ++place) {
-      const Held& held = held_[static_cast<size_t>(place)];
-      if (held.seen.count == kFree) continue;
-      keys->push_back(held.key);
-      seen->push_back(held.seen);
+      const Entry& entry = entries_[static_cast<size_t>(place)];
+      if (entry.seen.count == kFree) continue;
+      keys->push_back(entry.key);
+      seen->push_back(entry.seen);
     }
   }
 
   int64_t num_bytes() const override {
-    return index_.num_bytes() + static_cast<int64_t>(held_.capacity() * sizeof(Held) +
+    return index_.num_bytes() + static_cast<int64_t>(entries_.capacity() * sizeof(Entry) +
                                                      free_places_.capacity() * sizeof(uint32_t));
   }
 
  private:
   static constexpr int64_t kFree = INT64_MIN;  // the count at an unused position
-  struct Held {
+  struct Entry {
     int64_t key = 0;
     KeySeen seen;
   };
 
   int64_t NextPlace() {
     if (free_places_.empty()) {
-      held_.emplace_back();
-      return static_cast<int64_t>(held_.size()) - 1;
+      entries_.emplace_back();
+      return static_cast<int64_t>(entries_.size()) - 1;
     }
     const int64_t place = free_places_.back();
     free_places_.pop_back();
     return place;
   }
 
-  KeyIndex index_;  // key -> position in held_
-  std::vector<Held> held_;
+  KeyIndex index_;  // key -> position in entries_
+  std::vector<Entry> entries_;
   std::vector<uint32_t> free_places_;
 };
 

@@ -211,7 +211,7 @@ class PairDumpWriter {
     for (size_t column = 0; column < 2; ++column) {
       const size_t num_bytes = static_cast<size_t>(num_rows) * row_bytes[column];
       sink_->Begin(column, column == 0 ? 1 : dim);
-      std::memcpy(sink_->Room(num_bytes), reinterpret_cast<const void*>(data[column]), num_bytes);
+      std::memcpy(sink_->Buffer(num_bytes), reinterpret_cast<const void*>(data[column]), num_bytes);
       sink_->Append(num_bytes);
     }
   }

@@ -104,12 +104,12 @@ int64_t StoredTable::Erase(DeviceStream stream, int64_t num_keys, const int64_t*
   return table_->Erase(*call, num_keys, keys);
 }
 
-int64_t StoredTable::Export(DeviceStream stream, int64_t room, int64_t* keys, float* rows) {
+int64_t StoredTable::Export(DeviceStream stream, int64_t capacity, int64_t* keys, float* rows) {
   const auto in_progress = Begin();
   const auto call = NewCall(stream);
   std::shared_lock<FairSharedMutex> lock(rows_mutex_);
   const TableEntries entries = table_->Export(*call);
-  if (entries.count > room) return entries.count;
+  if (entries.count > capacity) return entries.count;
   engine_.CopyOnDevice(*call, keys, entries.keys,
                        entries.count * static_cast<int64_t>(sizeof(int64_t)));
   engine_.GatherRows(*call, entries.count, entries.row_ids, rows_->data(), rows);

@@ -62,10 +62,10 @@ class StoredTable {
   int64_t Erase(DeviceStream stream, int64_t num_keys, const int64_t* keys);
 
   /// Writes all keys, in the order of row ids, and their rows; returns their number. Writes nothing
-  /// if that is above `room`.
-  int64_t Export(DeviceStream stream, int64_t room,
-                 int64_t* keys,  // [room]
-                 float* rows);   // [room, dim]
+  /// if that is above `capacity`.
+  int64_t Export(DeviceStream stream, int64_t capacity,
+                 int64_t* keys,  // [capacity]
+                 float* rows);   // [capacity, dim]
 
   void Clear(DeviceStream stream);
 

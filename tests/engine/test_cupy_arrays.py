@@ -54,7 +54,7 @@ class FakeStored:
     def find(self, stream, num_keys, keys, row_ids):
         self.streams.append(stream)
 
-    def export(self, stream, room, keys, rows):
+    def export(self, stream, capacity, keys, rows):
         return self.num_held
 
 

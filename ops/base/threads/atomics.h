@@ -45,9 +45,9 @@ SOK_HOST_DEVICE inline void AtomicMin(uint32_t* address, uint32_t value) {
 #ifdef __CUDA_ARCH__
   atomicMin(address, value);
 #else
-  uint32_t held = __atomic_load_n(address, __ATOMIC_RELAXED);
-  while (value < held && !__atomic_compare_exchange_n(address, &held, value, true, __ATOMIC_RELAXED,
-                                                      __ATOMIC_RELAXED)) {
+  uint32_t current = __atomic_load_n(address, __ATOMIC_RELAXED);
+  while (value < current && !__atomic_compare_exchange_n(address, &current, value, true,
+                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 #endif
 }

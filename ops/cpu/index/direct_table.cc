@@ -18,7 +18,7 @@ constexpr int64_t kNanosecondsToFindById = 8;
 CpuDirectTable::CpuDirectTable(const TableOptions& options)
     : options_(options),
       most_rows_(options.placement.NumRows(options.capacity)),
-      held_(most_rows_) {}
+      rows_in_use_(most_rows_) {}
 
 TableSize CpuDirectTable::Size(Call&) { return {size_, num_rows_}; }
 
@@ -46,7 +46,7 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
     // Copies that writes to row_ids cannot alias, so the kind of placement is tested once.
     const Placement placement = options_.placement;
     const int64_t most_rows = most_rows_;
-    const uint64_t* const words = held_.words();
+    const uint64_t* const words = rows_in_use_.words();
     int64_t num_missing_here = 0;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = placement.RowOf(keys[i], most_rows);
@@ -54,10 +54,10 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
         has_foreign = true;
         return;
       }
-      const uint64_t word = __atomic_load_n(words + row / HeldRows::kRowsPerWord, __ATOMIC_ACQUIRE);
-      const bool is_held = (word & HeldRows::Bit(row)) != 0;
-      row_ids[i] = is_held ? row : kNoRow;
-      num_missing_here += !is_held;
+      const uint64_t word = __atomic_load_n(words + row / RowSet::kRowsPerWord, __ATOMIC_ACQUIRE);
+      const bool is_present = (word & RowSet::Bit(row)) != 0;
+      row_ids[i] = is_present ? row : kNoRow;
+      num_missing_here += !is_present;
     }
     num_missing += num_missing_here;
   });
@@ -82,7 +82,7 @@ void CpuDirectTable::FindOrInsert(Call& call, const KeyBatch& batch, const Plane
   }
   MakeRoom(options_, planes, end_row);
   new_keys.WriteRows(executor, options_, batch.initial_rows, planes);
-  for (const int64_t row : new_keys.row_ids) held_.Add(row);
+  for (const int64_t row : new_keys.row_ids) rows_in_use_.Add(row);
   size_ += new_keys.size();
   num_rows_ = end_row;
   new_keys.CopyRowIdsTo(row_ids);
@@ -96,7 +96,7 @@ int64_t CpuDirectTable::Erase(Call&, int64_t num_keys, const int64_t* keys) {
   for (int64_t i = 0; i < num_keys; ++i) RowOf(keys[i]);  // throws before anything changes
   std::lock_guard<std::mutex> writer(writer_mutex_);
   int64_t num_erased = 0;
-  for (int64_t i = 0; i < num_keys; ++i) num_erased += held_.Remove(RowOf(keys[i]));
+  for (int64_t i = 0; i < num_keys; ++i) num_erased += rows_in_use_.Remove(RowOf(keys[i]));
   size_ -= num_erased;
   return num_erased;
 }
@@ -106,7 +106,7 @@ TableEntries CpuDirectTable::Export(Call& call) {
   int64_t* const keys = call.Temporary<int64_t>(size_);
   int64_t* const row_ids = call.Temporary<int64_t>(size_);
   int64_t count = 0;
-  held_.ForEach([&](int64_t row) {
+  rows_in_use_.ForEach([&](int64_t row) {
     keys[count] = options_.placement.GlobalKey(row);
     row_ids[count++] = row;
   });
@@ -117,16 +117,17 @@ int64_t CpuDirectTable::ExportRows(Call&, int64_t first_row, int64_t num_rows, i
                                    int64_t* row_ids) {
   std::lock_guard<std::mutex> writer(writer_mutex_);
   int64_t count = 0;
-  held_.ForEachIn(first_row, std::min<int64_t>(first_row + num_rows, num_rows_), [&](int64_t row) {
-    keys[count] = options_.placement.GlobalKey(row);
-    row_ids[count++] = row;
-  });
+  rows_in_use_.ForEachIn(first_row, std::min<int64_t>(first_row + num_rows, num_rows_),
+                         [&](int64_t row) {
+                           keys[count] = options_.placement.GlobalKey(row);
+                           row_ids[count++] = row;
+                         });
   return count;
 }
 
 void CpuDirectTable::Clear(Call&) {
   std::lock_guard<std::mutex> writer(writer_mutex_);
-  held_.Clear();
+  rows_in_use_.Clear();
   size_ = 0;
   num_rows_ = 0;
 }

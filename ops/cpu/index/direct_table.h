@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "ops/cpu/index/held_rows.h"
+#include "ops/cpu/index/row_set.h"
 #include "ops/cpu/rows/gather_rows.h"
 #include "ops/engine/table.h"
 
@@ -60,7 +60,7 @@ class CpuDirectTable : public Table {
 
   const TableOptions options_;
   const int64_t most_rows_;  // rows of this rank
-  HeldRows held_;            // changed under writer_mutex_, after rows are written
+  RowSet rows_in_use_;       // changed under writer_mutex_, after rows are written
   std::mutex writer_mutex_;
   std::atomic<int64_t> size_{0};
   std::atomic<int64_t> num_rows_{0};

@@ -166,20 +166,20 @@ TableEntries CpuHashTable::Export(Call& call) {
   std::shared_lock<FairSharedMutex> lock(index_mutex_);
   int64_t* const keys = call.Temporary<int64_t>(num_rows_);
   int64_t* const row_ids = call.Temporary<int64_t>(num_rows_);
-  const int64_t count = CopyHeld(call.executor(), 0, num_rows_, keys, row_ids);
+  const int64_t count = CopyEntries(call.executor(), 0, num_rows_, keys, row_ids);
   return {count, keys, row_ids};
 }
 
 int64_t CpuHashTable::ExportRows(Call& call, int64_t first_row, int64_t num_rows, int64_t* keys,
                                  int64_t* row_ids) {
   std::shared_lock<FairSharedMutex> lock(index_mutex_);
-  return CopyHeld(call.executor(), first_row, std::min(num_rows, num_rows_ - first_row), keys,
-                  row_ids);
+  return CopyEntries(call.executor(), first_row, std::min(num_rows, num_rows_ - first_row), keys,
+                     row_ids);
 }
 
 /// Threads read parts of the index and write the entries of the rows they find there.
-int64_t CpuHashTable::CopyHeld(Executor& executor, int64_t first_row, int64_t num_rows,
-                               int64_t* keys, int64_t* row_ids) const {
+int64_t CpuHashTable::CopyEntries(Executor& executor, int64_t first_row, int64_t num_rows,
+                                  int64_t* keys, int64_t* row_ids) const {
   constexpr int64_t kBucketNanoseconds = 10;
   if (num_rows <= 0) return 0;
   std::fill_n(row_ids, num_rows, kNoRow);

@@ -57,8 +57,8 @@ class CpuHashTable : public Table {
                         int64_t* row_ids) const;
   int64_t FindLocked(Executor& executor, int64_t num_keys, const int64_t* keys,
                      int64_t* row_ids) const;
-  int64_t CopyHeld(Executor& executor, int64_t first_row, int64_t num_rows, int64_t* keys,
-                   int64_t* row_ids) const;
+  int64_t CopyEntries(Executor& executor, int64_t first_row, int64_t num_rows, int64_t* keys,
+                      int64_t* row_ids) const;
   int64_t EraseInto(std::vector<uint32_t>* rows, int64_t num_keys, const int64_t* keys);
   void CheckFits(int64_t num_new_keys) const;
   int64_t NumRowsWith(int64_t num_new_keys) const;

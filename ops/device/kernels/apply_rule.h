@@ -107,12 +107,12 @@ struct MoveOtherRows {
   OneRule rule;
   RulePlanes planes;
   const unsigned char* has_gradient;  // [num_rows]
-  const uint32_t* held;               // one bit for each row in use; nullptr: all rows are
+  const uint32_t* in_use;             // one bit for each row in use; nullptr: all rows are
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
     if (has_gradient[place.row]) return;
-    if (held != nullptr && ((held[place.row / kTile] >> (place.row % kTile)) & 1u) == 0) return;
+    if (in_use != nullptr && ((in_use[place.row / kTile] >> (place.row % kTile)) & 1u) == 0) return;
     UpdatePack<Number, Pack, OneRule>(
         planes, place.row, place.column,
         [&](int, float& value, float* states) { ApplyWithoutGradient(rule, value, states, 0.0f); });
@@ -125,11 +125,11 @@ struct MoveOtherWholeRows {
   OneRule rule;
   RulePlanes planes;
   const unsigned char* has_gradient;  // [num_rows]
-  const uint32_t* held;               // as of MoveOtherRows
+  const uint32_t* in_use;             // as of MoveOtherRows
 
   SOK_HOST_DEVICE void operator()(int64_t row) const {
     if (has_gradient[row]) return;
-    if (held != nullptr && ((held[row / kTile] >> (row % kTile)) & 1u) == 0) return;
+    if (in_use != nullptr && ((in_use[row / kTile] >> (row % kTile)) & 1u) == 0) return;
     UpdateWholeRow<Number>(planes, rule, row, [](int64_t) { return 0.0f; });
   }
 };
@@ -180,15 +180,15 @@ void ApplyToRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Co
 }
 
 /// As Table::ApplyToRowsInUse, on a queue, for all rows below num_rows. Rows of erased keys are
-/// updated, too; nobody sees it, as a row is reset when it is reused. With `held`, one bit per row,
-/// rows without their bit stay unchanged.
+/// updated, too; nobody sees it, as a row is reset when it is reused. With `in_use`, one bit per
+/// row, rows without their bit stay unchanged.
 template <typename Queue, typename OneRule>
 void ApplyToAllRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Count num_rows,
                     Count num_gradients,
                     const int64_t* row_ids,       // [num_gradients], distinct
                     const float* gradients,       // [num_gradients, dim]
                     unsigned char* has_gradient,  // [num_rows], scratch memory
-                    const uint32_t* held = nullptr) {
+                    const uint32_t* in_use = nullptr) {
   queue.FillBytes(has_gradient, 0, num_rows.bound);
   queue.ForEach(num_gradients, MarkRows{row_ids, num_rows.bound, has_gradient});
   ApplyToRows(queue, rule, planes, num_rows, num_gradients, row_ids, gradients);
@@ -196,11 +196,11 @@ void ApplyToAllRows(Queue& queue, const OneRule& rule, const RulePlanes& planes,
     using Number = std::remove_pointer_t<decltype(rows)>;
     if constexpr (kMeasuresRows<OneRule>) {
       queue.ForEach(num_rows,
-                    MoveOtherWholeRows<Number, OneRule>{rule, planes, has_gradient, held});
+                    MoveOtherWholeRows<Number, OneRule>{rule, planes, has_gradient, in_use});
     } else {
       ForEachPackOf(queue, num_rows, planes, nullptr, [&](auto pack, auto grid) {
         return MoveOtherRows<Number, decltype(pack), OneRule>{grid, rule, planes, has_gradient,
-                                                              held};
+                                                              in_use};
       });
     }
   });

@@ -115,13 +115,13 @@ struct FindSlots {
   Index index;
   const int64_t* keys;
   int64_t* slots;
-  uint32_t* held;
+  uint32_t* found;
 
   SOK_HOST_DEVICE bool Vote(int64_t i) const {
     slots[i] = index.FindSlot(keys[i]);
     return slots[i] != Index::kNoSlot;
   }
-  SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { held[tile] = mask; }
+  SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { found[tile] = mask; }
 };
 
 /// The number of bits set in `masks`, by tile: the input of ExclusiveSum.
@@ -152,14 +152,14 @@ struct EraseFound {
   Index index;
   const int64_t* keys;
   const int64_t* slots;
-  Rank held;
+  Rank found;
   const int64_t* num_rows;
   uint32_t* rows;  // [num_rows + number of erased keys], a list to append their rows to, or nullptr
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
-    if (!held.IsSet(i)) return;
+    if (!found.IsSet(i)) return;
     const int64_t slot = slots[i];
-    if (rows != nullptr) rows[*num_rows + held.Of(i)] = index.RowOfSlot(slot);
+    if (rows != nullptr) rows[*num_rows + found.Of(i)] = index.RowOfSlot(slot);
     index.EraseSlot(keys[i], slot);
   }
 };
@@ -169,7 +169,7 @@ struct KeysByRow {
   const DeviceBucket* buckets;
   int64_t first_row, num_rows;
   int64_t* keys;           // [num_rows], of rows first_row, first_row + 1, ...
-  unsigned char* is_held;  // [num_rows], zeros before
+  unsigned char* has_key;  // [num_rows], zeros before
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const DeviceBucket bucket = LoadBucket(buckets + i);
@@ -179,7 +179,7 @@ struct KeysByRow {
       const int64_t place = static_cast<int64_t>(bucket.row_ids[slot]) - first_row;
       if (place < 0 || place >= num_rows) continue;
       keys[place] = bucket.keys[slot];
-      is_held[place] = 1;
+      has_key[place] = 1;
     }
   }
 };

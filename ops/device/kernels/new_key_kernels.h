@@ -68,24 +68,24 @@ struct CommitInserts {
 };
 
 /// One bit per row, set if the row has a key.
-struct VoteHeld {
-  const unsigned char* is_held;
+struct VoteHasKey {
+  const unsigned char* has_key;
   uint32_t* masks;
 
-  SOK_HOST_DEVICE bool Vote(int64_t row) const { return is_held[row] != 0; }
+  SOK_HOST_DEVICE bool Vote(int64_t row) const { return has_key[row] != 0; }
   SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { masks[tile] = mask; }
 };
 
-struct CompactHeld {
+struct CompactEntries {
   int64_t first_row;
   const int64_t* keys_by_row;  // of rows first_row, first_row + 1, ...
-  Rank held;
+  Rank with_key;
   int64_t* keys;
   int64_t* row_ids;
 
   SOK_HOST_DEVICE void operator()(int64_t place) const {
-    if (!held.IsSet(place)) return;
-    const int32_t rank = held.Of(place);
+    if (!with_key.IsSet(place)) return;
+    const int32_t rank = with_key.Of(place);
     keys[rank] = keys_by_row[place];
     row_ids[rank] = first_row + place;
   }

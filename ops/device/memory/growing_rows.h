@@ -101,9 +101,9 @@ struct DevicePlanes {
   /// As Reserve, for future rows: at least a quarter more than there are, so that filling planes
   /// rarely grow. Takes less if memory is short; that is not an error.
   void ReserveAhead(int64_t num_rows, int64_t capacity) const {
-    const int64_t room = RoomForRows(capacity);
-    const int64_t wanted = std::min(capacity, std::max(num_rows, room + room / 4));
-    sok::ReserveAhead(room, wanted, [this](int64_t count) { Reserve(count); });
+    const int64_t num_reserved = RoomForRows(capacity);
+    const int64_t wanted = std::min(capacity, std::max(num_rows, num_reserved + num_reserved / 4));
+    sok::ReserveAhead(num_reserved, wanted, [this](int64_t count) { Reserve(count); });
   }
 
   /// Rows for which all planes have memory; `most` if there are no planes.

@@ -138,8 +138,8 @@ class RequestReader {
   /// positions.
   template <typename Place>
   void ReadPlaces(const RequestPartHeader& header, size_t first_key) {
-    const auto room = static_cast<size_t>(end_ - next_) / sizeof(Place);
-    requested_.key_places.reserve(requested_.key_places.size() + room);
+    const auto most_places = static_cast<size_t>(end_ - next_) / sizeof(Place);
+    requested_.key_places.reserve(requested_.key_places.size() + most_places);
     for (int32_t sum = 0; sum < header.num_sums; ++sum) {
       const size_t num_rows = ReadPlace<Place>(Advance(1, sizeof(Place)));
       const char* const places = Advance(num_rows, sizeof(Place));

@@ -67,23 +67,23 @@ void FrameReader::Take(std::string_view bytes, const Deliver& deliver) {
 
 /// Allocates for a message that arrives in several pieces.
 void FrameReader::Begin() {
-  room_ = std::max<size_t>(size_, 1);
-  collected_.reset(new (std::nothrow) char[room_]);
+  capacity_ = std::max<size_t>(size_, 1);
+  collected_.reset(new (std::nothrow) char[capacity_]);
   if (collected_) return;
-  room_ = Receiver::kCutBytes;
-  collected_.reset(new char[room_]);
+  capacity_ = Receiver::kCutBytes;
+  collected_.reset(new char[capacity_]);
 }
 
 size_t FrameReader::Collect(std::string_view bytes, const Deliver& deliver) {
   const size_t count = std::min(bytes.size(), size_ - num_come_);
-  if (num_come_ < room_) {
-    std::memcpy(collected_.get() + num_come_, bytes.data(), std::min(count, room_ - num_come_));
+  if (num_come_ < capacity_) {
+    std::memcpy(collected_.get() + num_come_, bytes.data(), std::min(count, capacity_ - num_come_));
   }
   num_come_ += count;
   if (num_come_ == size_) {
     const std::unique_ptr<char[]> message = std::move(collected_);
     head_bytes_ = 0;
-    deliver({message.get(), std::min(size_, room_)}, room_ < size_);
+    deliver({message.get(), std::min(size_, capacity_)}, capacity_ < size_);
   }
   return count;
 }

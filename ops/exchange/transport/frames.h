@@ -57,7 +57,7 @@ class FrameReader {
   size_t size_ = 0;        // of the message, known once its head is complete
   size_t num_come_ = 0;    // bytes of the message received
   std::unique_ptr<char[]> collected_;
-  size_t room_ = 0;  // capacity of collected_
+  size_t capacity_ = 0;  // of collected_
 };
 
 }  // namespace sok

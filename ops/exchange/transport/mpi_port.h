@@ -15,9 +15,9 @@ class MpiBuffer {
  public:
   /// The former bytes are lost.
   void Resize(size_t size) {
-    if (size > room_) {
+    if (size > capacity_) {
       bytes_.reset(new char[size]);
-      room_ = size;
+      capacity_ = size;
     }
     size_ = size;
   }
@@ -26,7 +26,7 @@ class MpiBuffer {
 
  private:
   std::unique_ptr<char[]> bytes_;
-  size_t room_ = 0;
+  size_t capacity_ = 0;
   size_t size_ = 0;
 };
 

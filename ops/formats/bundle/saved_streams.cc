@@ -43,12 +43,12 @@ class TensorPieces {
 };
 
 void ReadBlock(std::vector<TensorPieces<PieceReader>>* tensors, SavedBlock* block) {
-  block->room.resize(tensors->size());
+  block->buffer.resize(tensors->size());
   for (size_t i = 0; i < tensors->size(); ++i) {
     (*tensors)[i].At(block->first, [&](const PieceReader& reader, int64_t first) {
       if (block->data[i] == nullptr) {
-        block->room[i].resize(static_cast<size_t>(block->count * reader.row_bytes()));
-        block->data[i] = block->room[i].data();
+        block->buffer[i].resize(static_cast<size_t>(block->count * reader.row_bytes()));
+        block->data[i] = block->buffer[i].data();
       }
       reader.Read(first, block->count, block->data[i]);
     });
@@ -89,9 +89,9 @@ class ReadAhead {
         const std::lock_guard<std::mutex> lock(mutex_);
         num_used_ = next + 1;
         if (next + kBlocksAhead < blocks_.size())  // its memory is free then
-          blocks_[next + kBlocksAhead].room.swap(blocks_[next].room);
+          blocks_[next + kBlocksAhead].buffer.swap(blocks_[next].buffer);
         else
-          blocks_[next].room.clear();
+          blocks_[next].buffer.clear();
       }
       changed_.notify_all();
     }

@@ -15,8 +15,8 @@ namespace sok {
 /// Rows [first, first + count) of all tensors.
 struct SavedBlock {
   int64_t first = 0, count = 0;
-  std::vector<char*> data;        // by tensor, destination of the rows
-  std::vector<std::string> room;  // memory for tensors without another destination
+  std::vector<char*> data;          // by tensor, destination of the rows
+  std::vector<std::string> buffer;  // memory for tensors without another destination
 };
 
 /// For tensors with the same number of rows. Verifies the checksums of everything it reads.

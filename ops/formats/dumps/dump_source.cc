@@ -43,12 +43,12 @@ class DumpSource::Column {
     const auto num_bytes = static_cast<size_t>(num_values * BytesOf(stored_.type));
     const StoredType memory = of_keys ? StoredType::kInt64 : StoredType::kFloat32;
     if (stored_.type == memory) return ReadBytes(num_bytes, to);
-    room_.resize(num_bytes);
-    ReadBytes(num_bytes, room_.data());
+    buffer_.resize(num_bytes);
+    ReadBytes(num_bytes, buffer_.data());
     if (of_keys)
-      KeysFromStored(stored_.type, num_values, room_.data(), reinterpret_cast<int64_t*>(to));
+      KeysFromStored(stored_.type, num_values, buffer_.data(), reinterpret_cast<int64_t*>(to));
     else
-      FloatsFromStored(stored_.type, num_values, room_.data(), reinterpret_cast<float*>(to));
+      FloatsFromStored(stored_.type, num_values, buffer_.data(), reinterpret_cast<float*>(to));
   }
 
  private:
@@ -68,7 +68,7 @@ class DumpSource::Column {
   const std::unique_ptr<FileSystem::Reader> file_;
   int64_t next_ = 0, next_row_ = 0;
   uint32_t sum_ = 0;
-  std::vector<char> room_;
+  std::vector<char> buffer_;
 };
 
 DumpSource::DumpSource(const FileSystem& files, const DumpFormat& format)

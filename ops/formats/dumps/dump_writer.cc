@@ -78,18 +78,18 @@ class DumpWriter::Table : public RowsSink {
     column_ = column;
     widths_[column] = width;
   }
-  char* Room(size_t num_bytes) override {
-    room_.resize(num_bytes);
-    return room_.data();
+  char* Buffer(size_t num_bytes) override {
+    buffer_.resize(num_bytes);
+    return buffer_.data();
   }
   void Append(size_t num_bytes) override {
     NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
-    if (column_ > 0) return files_[column_]->Append(room_.data(), num_bytes);
+    if (column_ > 0) return files_[column_]->Append(buffer_.data(), num_bytes);
     const auto count = static_cast<int64_t>(num_bytes / sizeof(int64_t));
     num_rows_ += count;
     const StoredType type = columns_[0].type;
     stored_.resize(static_cast<size_t>(count * BytesOf(type)));
-    KeysToStored(type, count, reinterpret_cast<const int64_t*>(room_.data()), stored_.data());
+    KeysToStored(type, count, reinterpret_cast<const int64_t*>(buffer_.data()), stored_.data());
     files_[0]->Append(stored_.data(), stored_.size());
   }
   void End() override {}
@@ -111,7 +111,7 @@ class DumpWriter::Table : public RowsSink {
   std::vector<int64_t> widths_;               // by column
   size_t column_ = 0;
   int64_t num_rows_ = 0;
-  std::vector<char> room_, stored_;
+  std::vector<char> buffer_, stored_;
 };
 
 DumpWriter::DumpWriter(const FileSystem& files, std::string folder)

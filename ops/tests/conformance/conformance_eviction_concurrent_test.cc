@@ -103,7 +103,7 @@ SOK_TEST(RandomEvictionsFollowTheModel) {
   });
 }
 
-/// Readers that hold row ids see the row of their key, or its last contents, never another key's
+/// Readers with row ids see the row of their key, or its last contents, never another key's
 /// row.
 SOK_TEST(ReadersBesideEvictionSeeNoOtherKeysRow) {
   static constexpr int64_t kKeys = 400;
@@ -111,12 +111,12 @@ SOK_TEST(ReadersBesideEvictionSeeNoOtherKeysRow) {
     const TestedTable table(engine, Options(true, 100'000));
     std::atomic<int64_t> num_kept{0};
     std::atomic<bool> is_done{false};
-    Ids held;
-    for (int64_t key = 0; key < kKeys; ++key) held.push_back(key);
-    const Ids row_ids = table.FindOrInsert(held);  // a step that never ends
+    Ids keys;
+    for (int64_t key = 0; key < kKeys; ++key) keys.push_back(key);
+    const Ids row_ids = table.FindOrInsert(keys);  // a step that never ends
     std::thread evicting([&] {
       for (int64_t round = 1; round <= 12; ++round) {
-        num_kept += table.Evict(held);
+        num_kept += table.Evict(keys);
         Ids others;
         for (int64_t i = 0; i < kKeys; ++i) others.push_back(round * kKeys + i);
         const Ids rows_of_others = table.FindOrInsert(others);

@@ -287,9 +287,9 @@ SOK_TEST(AFullTableChoosesBeforeItInserts) {
                  keys.Insert(step, {5, 8, 9, 10}));
     CHECK_TRUE(keys.Arrive(step, Purpose::kUse, {6, 4}).row_ids == (Ids{1, kNoRow}));
     CHECK_TRUE(keys.Arrive(step, Purpose::kFind, {5}).row_ids == (Ids{0}));  // is no use
-    const auto room = keys.Arrive(step, Purpose::kMakeRoom, {6, 8});
-    CHECK_TRUE(room.evicted.keys == (Ids{5}) && room.evicted.rows == (Ids{0}));
-    CHECK_TRUE(room.row_ids == (Ids{1, kNoRow}));
+    const auto made = keys.Arrive(step, Purpose::kMakeRoom, {6, 8});
+    CHECK_TRUE(made.evicted.keys == (Ids{5}) && made.evicted.rows == (Ids{0}));
+    CHECK_TRUE(made.row_ids == (Ids{1, kNoRow}));
     const auto inserted = keys.Arrive(step, Purpose::kInsert, {6, 8}, Floats(6, 4.0f));
     CHECK_TRUE(inserted.evicted.keys.empty() && inserted.row_ids == (Ids{1, 3}));
     CHECK_TRUE(keys.table.Row(3) == Floats(3, 4.0f));

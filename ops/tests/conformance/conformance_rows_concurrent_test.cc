@@ -96,33 +96,34 @@ void ForAllDims(const Check& check) {
 
 /// Calls visit(column in the plane, column in the rows) for all rows present.
 template <typename Visit>
-void ForHeldColumns(int64_t dim, const Visit& visit) {
+void ForPresentColumns(int64_t dim, const Visit& visit) {
   for (int64_t i = 0; i < Size(kRowIds) * dim; ++i) {
     const int64_t row = kRowIds[static_cast<size_t>(i / dim)];
     if (row >= 0) visit(static_cast<size_t>(row * dim + i % dim), static_cast<size_t>(i));
   }
 }
 
-SOK_TEST(GatherCopiesHeldRows) {
+SOK_TEST(GatherCopiesPresentRows) {
   ForAllDims([](const TestedEngine& engine, int64_t dim, const Floats& plane, Floats rows) {
     CallWithArrays arrays(engine);
     float* out = arrays.Upload(rows);
     engine.engine.GatherRows(arrays.call(), Size(kRowIds), arrays.Upload(kRowIds),
                              arrays.UploadRows(plane, dim), out);
-    ForHeldColumns(dim, [&](size_t in_plane, size_t in_rows) {
+    ForPresentColumns(dim, [&](size_t in_plane, size_t in_rows) {
       rows[in_rows] = AsElement(testing::ElementUnderTest(), plane[in_plane]);
     });
     CHECK_TRUE(arrays.Download(out, Size(rows)) == rows);
   });
 }
 
-SOK_TEST(ScatterReplacesHeldRows) {
+SOK_TEST(ScatterReplacesPresentRows) {
   ForAllDims([](const TestedEngine& engine, int64_t dim, Floats plane, const Floats& rows) {
     CallWithArrays arrays(engine);
     const RowsView out = arrays.UploadRows(plane, dim);
     engine.engine.ScatterRows(arrays.call(), Size(kRowIds), arrays.Upload(kRowIds),
                               arrays.Upload(rows), out);
-    ForHeldColumns(dim, [&](size_t in_plane, size_t in_rows) { plane[in_plane] = rows[in_rows]; });
+    ForPresentColumns(dim,
+                      [&](size_t in_plane, size_t in_rows) { plane[in_plane] = rows[in_rows]; });
     CHECK_TRUE(arrays.DownloadRows(out, Size(plane) / dim) == testing::AsElements(plane));
   });
 }

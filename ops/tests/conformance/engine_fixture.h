@@ -222,8 +222,8 @@ class TestedTable {
 
   AppendedKeys Append(const Ids& keys) const {
     CallWithArrays arrays(tested_);
-    auto* room = arrays.Empty<int64_t>(Size(keys));
-    return table_->Append(arrays.call(), Size(keys), arrays.Upload(keys), room);
+    auto* buffer = arrays.Empty<int64_t>(Size(keys));
+    return table_->Append(arrays.call(), Size(keys), arrays.Upload(keys), buffer);
   }
 
   Floats Gather(const Ids& keys) const {

@@ -198,20 +198,20 @@ SOK_TEST(SearchEndsWhenEveryBucketWasPassed) {
   Model model;
   std::mt19937_64 random(2);
   const auto max_keys = static_cast<size_t>(index.num_buckets() * 5 * 8 / 10 - 5);
-  std::vector<int64_t> held;
+  std::vector<int64_t> live;
   for (int step = 0; step < 20'000; ++step) {
     if (model.size() == max_keys) {
-      const size_t victim = random() % held.size();
-      CHECK_EQ(index.Erase(held[victim]), model[held[victim]]);
-      model.erase(held[victim]);
-      std::swap(held[victim], held.back());
-      held.pop_back();
+      const size_t victim = random() % live.size();
+      CHECK_EQ(index.Erase(live[victim]), model[live[victim]]);
+      model.erase(live[victim]);
+      std::swap(live[victim], live.back());
+      live.pop_back();
     }
     const auto key = static_cast<int64_t>(random());
     CHECK_EQ(FindOne(index, key), kNoRow);
     CHECK_EQ(index.Erase(key), kNoRow);
     model[key] = step;
-    held.push_back(key);
+    live.push_back(key);
     InsertOne(index, key, step);
   }
   CHECK_EQ(index.num_buckets(), 64);

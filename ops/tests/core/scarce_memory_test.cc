@@ -101,7 +101,7 @@ struct ScarceTable {
     table.Find(*call, static_cast<int64_t>(keys.size()), keys.data(), row_ids.data());
     return row_ids;
   }
-  int64_t NumHeld() { return table.Size(*call).num_keys; }
+  int64_t NumKeys() { return table.Size(*call).num_keys; }
 
   using State = DeviceState<ScarceQueue>;
   std::shared_ptr<State> state = std::make_shared<State>();
@@ -128,7 +128,7 @@ bool Fits(int64_t limit_bytes, int64_t batch, int64_t* scratch_bytes) {
     scarce.FindOrInsert(Range(0, batch));
   } catch (const Error& error) {
     CHECK_TRUE(error.code() == ErrorCode::kOutOfMemory);
-    CHECK_EQ(scarce.NumHeld(), 0);
+    CHECK_EQ(scarce.NumKeys(), 0);
     return false;
   }
   *scratch_bytes = scarce.state->scratch.size_bytes();
@@ -156,19 +156,20 @@ SOK_TEST(ATableFillsTheMemoryThatThereIs) {
   ScarceTable scarce;
   scarce.queue.limit_bytes = 4 << 20;
   constexpr int64_t kBatch = 1000;
-  int64_t held = 0;
-  for (bool is_refused = false; !is_refused; held += is_refused ? 0 : kBatch) {
+  int64_t num_inserted = 0;
+  for (bool is_refused = false; !is_refused; num_inserted += is_refused ? 0 : kBatch) {
     try {
-      CHECK_EQ(scarce.FindOrInsert(Range(held, held + kBatch)).front(), held);
+      CHECK_EQ(scarce.FindOrInsert(Range(num_inserted, num_inserted + kBatch)).front(),
+               num_inserted);
     } catch (const Error& error) {
       CHECK_TRUE(error.code() == ErrorCode::kOutOfMemory);
       is_refused = true;
     }
   }
-  CHECK_EQ(scarce.NumHeld(), held);
+  CHECK_EQ(scarce.NumKeys(), num_inserted);
   // Keys with two rows of 16 bytes, and an index that exists twice while it grows.
-  CHECK_TRUE(held * (32 + 2 * 16) > scarce.queue.limit_bytes * 3 / 4);
-  CHECK_TRUE(scarce.Find({held - 1, held}) == (Ids{held - 1, kNoRow}));
+  CHECK_TRUE(num_inserted * (32 + 2 * 16) > scarce.queue.limit_bytes * 3 / 4);
+  CHECK_TRUE(scarce.Find({num_inserted - 1, num_inserted}) == (Ids{num_inserted - 1, kNoRow}));
 }
 
 SOK_TEST(KnownKeysNeedNoMemory) {
@@ -196,20 +197,20 @@ SOK_TEST(RowsOfErasedKeysNeedNoMemory) {
 /// The n-th request of a call is refused, for every n: nothing has changed, and the next call
 /// works.
 SOK_TEST(ARefusedRequestChangesNothing) {
-  const Ids held = Range(0, 100);
+  const Ids present = Range(0, 100);
   const Ids more = Range(50, 2000);
   bool is_refused = true;
   int64_t num_refused = 0;
   for (int64_t n = 0; is_refused; ++n) {
     ScarceTable scarce;
-    scarce.FindOrInsert(held);
+    scarce.FindOrInsert(present);
     scarce.queue.requests_left = n;
     try {
       CHECK_TRUE(scarce.FindOrInsert(more) == more);
       is_refused = scarce.queue.requests_left < 0;  // one was refused, but the call did not need it
     } catch (const Error& error) {
       CHECK_TRUE(error.code() == ErrorCode::kOutOfMemory);
-      CHECK_EQ(scarce.NumHeld(), 100);
+      CHECK_EQ(scarce.NumKeys(), 100);
       CHECK_TRUE(scarce.Find({99, 100}) == (Ids{99, kNoRow}));
       ++num_refused;
     }

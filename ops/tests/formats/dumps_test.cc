@@ -69,7 +69,7 @@ template <typename T>
 void AppendColumn(RowsSink& sink, size_t column, int64_t width, const std::vector<T>& numbers) {
   sink.Begin(column, width);
   const size_t num_bytes = numbers.size() * sizeof(T);
-  if (num_bytes > 0) std::memcpy(sink.Room(num_bytes), numbers.data(), num_bytes);
+  if (num_bytes > 0) std::memcpy(sink.Buffer(num_bytes), numbers.data(), num_bytes);
   sink.Append(num_bytes);
   sink.End();
 }

@@ -59,11 +59,11 @@ SOK_TEST(AStepIsKnownByOneObject) {
   CHECK_TRUE(registry.Join(&identity, &container).step != first.step);
 }
 
-SOK_TEST(AStepThatIsHeldHasNotEnded) {
+SOK_TEST(AStepWithAReferenceHasNotEnded) {
   StepRegistry registry;
   Run cancelled(registry);
   CHECK_TRUE(cancelled.Enter());
-  registry.Hold(cancelled.step);
+  registry.AddReference(cancelled.step);
   registry.Forget(&cancelled);
   cancelled.is_forgotten = true;
   Run other(registry);

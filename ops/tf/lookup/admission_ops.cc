@@ -109,11 +109,11 @@ class AdmitKeys {
       const auto resource = LookupTable(ctx, group.Handle("tables", i));
       Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kTrain, keys);
       arrival.training_step = Input(ctx, "step").scalar<int64_t>()();
-      std::vector<int32_t> room_of_counts;
-      arrival.counts = call.OnHost(Data<int32_t>(counts), num_keys, &room_of_counts);
-      std::vector<int64_t> room_of_found;
+      std::vector<int32_t> counts_buffer;
+      arrival.counts = call.OnHost(Data<int32_t>(counts), num_keys, &counts_buffer);
+      std::vector<int64_t> found_buffer;
       const bool are_given = rows_are_given_[static_cast<size_t>(i)];
-      if (are_given) arrival.found = call.OnHost(Data<int64_t>(row_ids), num_keys, &room_of_found);
+      if (are_given) arrival.found = call.OnHost(Data<int64_t>(row_ids), num_keys, &found_buffer);
       tf::Tensor& rows_to_train = group.Output("rows_to_train", i, keys.shape());
       resource->WithRoom(call, num_keys, [&](const TableView& view) {
         if (are_given) GiveRows(view.options(), absent_rows, &arrival);
@@ -195,8 +195,8 @@ class DrawKeys {
     const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
     const int64_t num_keys = keys.NumElements();
     OpCall call(ctx);
-    std::vector<int64_t> room;
-    const int64_t* keys_on_host = call.OnHost(Data<int64_t>(keys), num_keys, &room);
+    std::vector<int64_t> buffer;
+    const int64_t* keys_on_host = call.OnHost(Data<int64_t>(keys), num_keys, &buffer);
     const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
     const auto draw = static_cast<uint64_t>(resource->CountDraw());
     const uint64_t stream = MixBits(HashKey(seed_) + draw);

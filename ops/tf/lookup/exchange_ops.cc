@@ -207,8 +207,8 @@ class ExchangeRowsOp : public ExchangeOp {
     const RowLayout layout(ctx, call, group, "requested_counts", dims_, wire_dtypes_);
     const RowLayout received(ctx, call, group, "reply_counts", dims_, wire_dtypes_);
     const bool is_on_host = call.engine().IsHostMemory();
-    std::shared_ptr<float[]> room(is_on_host ? new float[layout.num_floats()] : nullptr);
-    float* next = room.get();
+    std::shared_ptr<float[]> buffer(is_on_host ? new float[layout.num_floats()] : nullptr);
+    float* next = buffer.get();
     std::vector<const float*> rows;
     for (int i = 0; i < group.size(); ++i) {
       const int64_t count = layout.num_rows(i) * dims_[static_cast<size_t>(i)];
@@ -217,7 +217,7 @@ class ExchangeRowsOp : public ExchangeOp {
       rows.push_back(replies);
       next += is_on_host ? count : 0;
     }
-    request->outgoing = OutgoingRows(call, layout, rows, std::move(room));
+    request->outgoing = OutgoingRows(call, layout, rows, std::move(buffer));
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {

@@ -43,10 +43,10 @@ class JoinedKeys {
   }
 
   void operator()(tf::OpKernelContext* ctx) const {
-    std::shared_ptr<const CollectiveHandle> held;
-    FailStepOnThrow(ctx, [&] { held = OptionalCollective(ctx); });
+    std::shared_ptr<const CollectiveHandle> handle;
+    FailStepOnThrow(ctx, [&] { handle = OptionalCollective(ctx); });
     if (!ctx->status().ok()) return;
-    FailLookupOnThrow(ctx, held.get(), [&] {
+    FailLookupOnThrow(ctx, handle.get(), [&] {
       const Group group(ctx);
       ForEachItemAtOnce(ctx, "ids", [&](OpCall&, int i) {
         if (group.Input("ids", i).dtype() == tf::DT_INT32) {

@@ -7,10 +7,10 @@
 
 #include "ops/tf/base/engine_of_op.h"
 #include "ops/tf/base/group.h"
-#include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/base/output_shapes.h"
+#include "ops/tf/base/owning_tensor.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/ranks/collective_handle.h"
 #include "ops/tf/tables/resource/absent_rows.h"
@@ -103,11 +103,11 @@ class DistinctKeys {
       const tf::Tensor& keys = group.Vector("keys", i);
       CheckBatchOfKeys(group.name(), keys.NumElements());
       int32_t* inverse = Data<int32_t>(group.Output("inverse", i, keys.shape()));
-      tf::Tensor room;
-      ThrowIfError(ctx->allocate_temp(tf::DT_INT64, keys.shape(), &room));
+      tf::Tensor buffer;
+      ThrowIfError(ctx->allocate_temp(tf::DT_INT64, keys.shape(), &buffer));
       const int64_t num_distinct = call.engine().DistinctKeys(
-          call, keys.NumElements(), KeysIn(keys), Data<int64_t>(room), inverse);
-      group.SetOutput("distinct_keys", i, room.Slice(0, num_distinct));
+          call, keys.NumElements(), KeysIn(keys), Data<int64_t>(buffer), inverse);
+      group.SetOutput("distinct_keys", i, buffer.Slice(0, num_distinct));
     });
   }
 
@@ -150,9 +150,9 @@ class FindRowsOp : public tf::AsyncOpKernel {
 
  private:
   static std::vector<CollectiveId> CollectivesIn(tf::OpKernelContext* ctx) {
-    const std::shared_ptr<const CollectiveHandle> held = OptionalCollective(ctx);
-    if (!held) return {};
-    return {held->collective().id};
+    const std::shared_ptr<const CollectiveHandle> handle = OptionalCollective(ctx);
+    if (!handle) return {};
+    return {handle->collective().id};
   }
 
   void FindAll(tf::OpKernelContext* ctx) const {
@@ -240,10 +240,10 @@ class InsertAbsent {
     Arrival arrival = table->ArrivalOf(ctx, Arrival::Purpose::kInsert, keys);
     arrival.keys_are_distinct = true;
     const bool are_given = rows_are_given_[static_cast<size_t>(i)];
-    std::vector<int64_t> room_of_found;
+    std::vector<int64_t> found_buffer;
     int64_t num_new = arrival.num_keys;
     if (are_given || call.engine().IsHostMemory()) {  // else a search for all keys is faster
-      arrival.found = call.OnHost(Data<int64_t>(found), arrival.num_keys, &room_of_found);
+      arrival.found = call.OnHost(Data<int64_t>(found), arrival.num_keys, &found_buffer);
       num_new = std::count(arrival.found, arrival.found + arrival.num_keys, kNoRow);
     }
     arrival.generation = GenerationOf(found);  // of the older ones among them
@@ -253,7 +253,7 @@ class InsertAbsent {
     });
     output = table->KeepRows(output, arrival);
     if (arrival.since != 0) {
-      output = Holding(output, std::make_shared<tf::Tensor>(found), arrival.generation);
+      output = Owning(output, std::make_shared<tf::Tensor>(found), arrival.generation);
     }
   }
 

@@ -38,7 +38,7 @@ Outgoing Narrowed(OpCall& call, const RowLayout& layout, const std::vector<const
   std::vector<std::string> texts;
   for (const int64_t bytes : layout.bytes_of_ranks())
     texts.emplace_back(static_cast<size_t>(bytes), '\0');
-  std::vector<float> room;
+  std::vector<float> buffer;
   ForEachRun(layout, rows.size(), [&](size_t item, const RowRun& run) {
     char* to = texts[run.rank].data() + run.first_byte;
     const float* begin = rows[item] + run.first_float;
@@ -46,7 +46,8 @@ Outgoing Narrowed(OpCall& call, const RowLayout& layout, const std::vector<const
     if (dtype == Element::kFloat32) {
       call.CopyToHost(reinterpret_cast<float*>(to), begin, run.num_floats);
     } else {
-      num_saturated += Narrow(dtype, call.OnHost(begin, run.num_floats, &room), run.num_floats, to);
+      num_saturated +=
+          Narrow(dtype, call.OnHost(begin, run.num_floats, &buffer), run.num_floats, to);
     }
   });
   return TextsByRank(std::move(texts));
@@ -81,7 +82,7 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
                     const char* list) {
   layout.CheckReceived(result);
   OpCall call(ctx);
-  std::vector<float> room;
+  std::vector<float> buffer;
   for (int i = 0; i < group.size(); ++i) {
     float* rows = ReceivedRows(ctx, group, layout, dims, list, i);
     const Element wire_dtype = layout.wire_dtype(i);
@@ -93,9 +94,9 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
       } else if (call.engine().IsHostMemory()) {
         Widen(wire_dtype, from, run.num_floats, to);
       } else {
-        room.resize(static_cast<size_t>(run.num_floats));
-        Widen(wire_dtype, from, run.num_floats, room.data());
-        call.CopyFromHost(to, room.data(), run.num_floats);
+        buffer.resize(static_cast<size_t>(run.num_floats));
+        Widen(wire_dtype, from, run.num_floats, buffer.data());
+        call.CopyFromHost(to, buffer.data(), run.num_floats);
       }
     }
   }

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ops/tf/base/engine_of_op.h"
-#include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/output_shapes.h"
+#include "ops/tf/base/owning_tensor.h"
 #include "ops/tf/tables/resource/table_resource.h"
 
 namespace sok {
@@ -90,7 +90,7 @@ void KeepRows(tf::OpKernelContext* ctx) {
   const int64_t kept = GenerationOf(row_ids), generation = GenerationOf(*found);
   const bool is_one = kept == 0 || generation == 0;  // of no row ids, there is none
   const int64_t older = is_one ? std::max(kept, generation) : std::min(kept, generation);
-  SetOutput(ctx, "kept", Holding(row_ids, found, older));
+  SetOutput(ctx, "kept", Owning(row_ids, found, older));
 }
 
 void AddGeneration(tf::OpKernelContext* ctx) {
@@ -99,8 +99,8 @@ void AddGeneration(tf::OpKernelContext* ctx) {
   tf::Tensor& ids = Output(ctx, "ids", row_ids.shape());
   OpCall call(ctx);
   const int64_t count = row_ids.NumElements();
-  std::vector<int64_t> room, values(static_cast<size_t>(count));
-  const int64_t* given = call.OnHost(Data<int64_t>(row_ids), count, &room);
+  std::vector<int64_t> buffer, values(static_cast<size_t>(count));
+  const int64_t* given = call.OnHost(Data<int64_t>(row_ids), count, &buffer);
   std::transform(given, given + count, values.begin(),
                  [&](int64_t row_id) { return WithGeneration(row_id, generation); });
   call.CopyFromHost(Data<int64_t>(ids), values.data(), count);
@@ -123,9 +123,9 @@ void OutputRows(tf::OpKernelContext* ctx, const std::string& table, const Meanin
   using Meaning = RowGenerations::Meaning;
   const tf::Tensor& ids = InputOfRank(ctx, "ids", 1);
   OpCall call(ctx);
-  std::vector<int64_t> room, row_ids, places;
+  std::vector<int64_t> buffer, row_ids, places;
   const int64_t count = ids.NumElements();
-  const int64_t* given = call.OnHost(Data<int64_t>(ids), count, &room);
+  const int64_t* given = call.OnHost(Data<int64_t>(ids), count, &buffer);
   const std::vector<Meaning> meanings = meanings_of(count, given);
   for (int64_t i = 0; i < count; ++i) {
     const Meaning meaning = meanings[static_cast<size_t>(i)];
@@ -185,9 +185,9 @@ void RowsToMakeDense(tf::OpKernelContext* ctx) {
 void OutputWithZeros(tf::OpKernelContext* ctx, const tf::Tensor& values,
                      const std::vector<int64_t>& rows) {
   OpCall call(ctx);
-  std::vector<float> room;
+  std::vector<float> buffer;
   const int64_t count = values.NumElements(), num_rows = values.dim_size(0);
-  const float* given = call.OnHost(Data<float>(values), count, &room);
+  const float* given = call.OnHost(Data<float>(values), count, &buffer);
   std::vector<float> changed(given, given + count);
   const int64_t dim = num_rows == 0 ? 0 : count / num_rows;
   for (const int64_t row : rows) {

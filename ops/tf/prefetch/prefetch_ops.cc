@@ -90,7 +90,7 @@ class BatchesOf {
           *made = new PrefetchedBatches(capacity_);
           return absl::OkStatus();
         }));
-    return {batches, [](PrefetchedBatches* held) { held->Unref(); }};
+    return {batches, [](PrefetchedBatches* owned) { owned->Unref(); }};
   }
 
   /// The batch in progress.

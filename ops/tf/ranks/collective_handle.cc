@@ -125,7 +125,7 @@ CollectiveHandle::~CollectiveHandle() {
 }
 
 std::shared_ptr<const CollectiveHandle> CollectiveHandleIn(const tf::Tensor& tensor) {
-  if (auto held = SharedIn<const CollectiveHandle>(tensor)) return held;
+  if (auto handle = SharedIn<const CollectiveHandle>(tensor)) return handle;
   Throw(ErrorCode::kInvalidArgument,
         "input `collective` must be the output of SokBeginCollective, got ", tensor.DebugString());
 }
@@ -137,14 +137,14 @@ std::shared_ptr<const CollectiveHandle> OptionalCollective(tf::OpKernelContext* 
 }
 
 CancelWatch::CancelWatch(tf::OpKernelContext* ctx,
-                         const std::shared_ptr<const CollectiveHandle>& held)
-    : manager_(held ? ctx->cancellation_manager() : nullptr) {
+                         const std::shared_ptr<const CollectiveHandle>& handle)
+    : manager_(handle ? ctx->cancellation_manager() : nullptr) {
   if (manager_ == nullptr) return;
   token_ = manager_->get_cancellation_token();
-  const auto fail = [held, step_id = StepIdOf(ctx)] {
+  const auto fail = [handle, step_id = StepIdOf(ctx)] {
     const std::string message = "the step was cancelled, or another op of it failed";
-    if (step_id) held->coordinator().FailStep(step_id, ErrorCode::kCancelled, message);
-    held->coordinator().FailLookup(held->collective(), ErrorCode::kCancelled, message);
+    if (step_id) handle->coordinator().FailStep(step_id, ErrorCode::kCancelled, message);
+    handle->coordinator().FailLookup(handle->collective(), ErrorCode::kCancelled, message);
   };
   if (!manager_->RegisterCallback(token_, fail)) fail();
 }

@@ -53,7 +53,7 @@ std::shared_ptr<const CollectiveHandle> OptionalCollective(tensorflow::OpKernelC
 class CancelWatch {
  public:
   CancelWatch(tensorflow::OpKernelContext* ctx,
-              const std::shared_ptr<const CollectiveHandle>& held);
+              const std::shared_ptr<const CollectiveHandle>& handle);
   ~CancelWatch() { Stop(); }
   CancelWatch(const CancelWatch&) = delete;
   CancelWatch& operator=(const CancelWatch&) = delete;
@@ -65,10 +65,10 @@ class CancelWatch {
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
 };
 
-/// As FailStepOnThrow; the failing op is part of the lookup of `held`, if any. Catches everything:
+/// As FailStepOnThrow; the failing op is part of the lookup of `handle`, if any. Catches all:
 /// an exception would end the thread of the exchanges.
 template <typename Body>
-void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const CollectiveHandle* held,
+void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const CollectiveHandle* handle,
                        Body&& body) {
   FailStepOnThrow(ctx, [&] {
     try {
@@ -84,9 +84,9 @@ void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const CollectiveHandle*
       Throw(ErrorCode::kInvalidArgument, ctx->op_kernel().name(), ": ", error.what());
     }
   });
-  if (held && !ctx->status().ok()) {
-    held->coordinator().FailLookup(held->collective(), CodeOf(ctx->status()),
-                                   std::string(ctx->status().message()));
+  if (handle && !ctx->status().ok()) {
+    handle->coordinator().FailLookup(handle->collective(), CodeOf(ctx->status()),
+                                     std::string(ctx->status().message()));
   }
 }
 

@@ -27,27 +27,27 @@ ExchangeOp::ExchangeOp(tf::OpKernelConstruction* ctx)
 /// An op that waits for its exchange.
 struct ExchangeOp::PendingExchange {
   tf::OpKernelContext* ctx;
-  std::shared_ptr<const CollectiveHandle> held;
+  std::shared_ptr<const CollectiveHandle> handle;
   CancelWatch watch;
   DoneCallback done;
 };
 
 void ExchangeOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
-  std::shared_ptr<const CollectiveHandle> held;
+  std::shared_ptr<const CollectiveHandle> handle;
   ExchangeRequest request;
-  FailLookupOnThrow(ctx, nullptr, [&] { held = CollectiveHandleIn(Input(ctx, "collective")); });
-  if (held) FailLookupOnThrow(ctx, held.get(), [&] { Send(ctx, &request); });
+  FailLookupOnThrow(ctx, nullptr, [&] { handle = CollectiveHandleIn(Input(ctx, "collective")); });
+  if (handle) FailLookupOnThrow(ctx, handle.get(), [&] { Send(ctx, &request); });
   if (!ctx->status().ok()) {
     done();
     return;
   }
   const std::shared_ptr<PendingExchange> pending(
-      new PendingExchange{ctx, held, {ctx, held}, std::move(done)});
-  request.collective = held->collective();
+      new PendingExchange{ctx, handle, {ctx, handle}, std::move(done)});
+  request.collective = handle->collective();
   request.exchange = exchange_;
   request.step_id = StepIdOf(ctx);
   request.done = [this, pending](const ExchangeResult& result) { Finish(pending, result); };
-  held->shared_coordinator()->Submit(
+  handle->shared_coordinator()->Submit(
       std::move(request));  // the context may be destroyed afterwards
 }
 
@@ -57,7 +57,7 @@ void ExchangeOp::Finish(const std::shared_ptr<PendingExchange>& pending,
   if (!result.error.empty()) {
     ctx->CtxFailure(StatusOf(result));
   } else {
-    FailLookupOnThrow(ctx, pending->held.get(), [&] { Receive(ctx, result); });
+    FailLookupOnThrow(ctx, pending->handle.get(), [&] { Receive(ctx, result); });
   }
   pending->watch.Stop();
   pending->done();

@@ -48,15 +48,15 @@ void GatheredRows::Begin(size_t column, int64_t width) {
   for (int64_t sender = 1; sender < rank_; ++sender) parts_.EndSending();
 }
 
-char* GatheredRows::Room(size_t num_bytes) {
-  if (rank_ == 0) return sink_->Room(num_bytes);
-  room_.resize(num_bytes);
-  return room_.data();
+char* GatheredRows::Buffer(size_t num_bytes) {
+  if (rank_ == 0) return sink_->Buffer(num_bytes);
+  buffer_.resize(num_bytes);
+  return buffer_.data();
 }
 
 void GatheredRows::Append(size_t num_bytes) {
   if (rank_ == 0) return sink_->Append(num_bytes);
-  parts_.Send(room_.data(), num_bytes);
+  parts_.Send(buffer_.data(), num_bytes);
 }
 
 void GatheredRows::End() {
@@ -67,7 +67,7 @@ void GatheredRows::End() {
       continue;
     }
     parts_.Receive([&](int64_t, const char* data, size_t num_bytes) {
-      std::memcpy(sink_->Room(num_bytes), data, num_bytes);
+      std::memcpy(sink_->Buffer(num_bytes), data, num_bytes);
       sink_->Append(num_bytes);
     });
   }

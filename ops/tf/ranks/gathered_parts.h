@@ -46,7 +46,7 @@ class GatheredRows : public RowsSink {
         sink_(sink) {}
 
   void Begin(size_t column, int64_t width) override;
-  char* Room(size_t num_bytes) override;
+  char* Buffer(size_t num_bytes) override;
   void Append(size_t num_bytes) override;
   void End() override;
 
@@ -55,7 +55,7 @@ class GatheredRows : public RowsSink {
   GatheredParts parts_;
   const int64_t rank_;
   RowsSink* const sink_;
-  std::vector<char> room_;
+  std::vector<char> buffer_;
 };
 
 }  // namespace sok

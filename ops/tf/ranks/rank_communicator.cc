@@ -10,11 +10,11 @@
 namespace sok {
 
 RankCommunicator::RankCommunicator(tensorflow::OpKernelContext* ctx,
-                                   std::shared_ptr<const CollectiveHandle> held)
-    : step_id_(StepIdOf(ctx)), held_(std::move(held)), watch_(ctx, held_) {}
+                                   std::shared_ptr<const CollectiveHandle> handle)
+    : step_id_(StepIdOf(ctx)), handle_(std::move(handle)), watch_(ctx, handle_) {}
 
 void RankCommunicator::CheckConnects(int64_t num_ranks) const {
-  if (held_ || num_ranks == 1) return;
+  if (handle_ || num_ranks == 1) return;
   Throw(ErrorCode::kFailedPrecondition,
         "the table is shared with other ranks, but this process is not connected to them");
 }
@@ -25,11 +25,11 @@ std::vector<std::string> RankCommunicator::Exchange(std::vector<std::string> tex
 }
 
 void RankCommunicator::Barrier(bool is_patient) {
-  if (held_) Submit(TextToAll("", static_cast<size_t>(num_ranks())), is_patient);
+  if (handle_) Submit(TextToAll("", static_cast<size_t>(num_ranks())), is_patient);
 }
 
 std::vector<std::string> RankCommunicator::Share(const std::string& text) {
-  if (!held_) return {text};
+  if (!handle_) return {text};
   return Submit(TextToAll(text, static_cast<size_t>(num_ranks())), /*is_patient=*/true);
 }
 
@@ -62,12 +62,12 @@ bool RankCommunicator::ShareAny(bool is_true) {
 
 std::vector<std::string> RankCommunicator::Submit(Outgoing outgoing, bool is_patient) {
   ExchangeRequest request;
-  request.collective = held_->collective();
+  request.collective = handle_->collective();
   request.exchange = "part_" + std::to_string(num_exchanges_++);
   request.step_id = step_id_;
   request.is_patient = is_patient;
   request.outgoing = std::move(outgoing);
-  return held_->coordinator().Exchange(std::move(request));
+  return handle_->coordinator().Exchange(std::move(request));
 }
 
 }  // namespace sok

@@ -17,11 +17,12 @@ namespace sok {
 /// unconnected process, there are no other ranks.
 class RankCommunicator {
  public:
-  RankCommunicator(tensorflow::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held);
+  RankCommunicator(tensorflow::OpKernelContext* ctx,
+                   std::shared_ptr<const CollectiveHandle> handle);
 
-  int64_t num_ranks() const { return held_ ? held_->coordinator().num_ranks() : 1; }
-  int64_t rank() const { return held_ ? held_->coordinator().rank() : 0; }
-  bool is_connected() const { return held_ != nullptr; }
+  int64_t num_ranks() const { return handle_ ? handle_->coordinator().num_ranks() : 1; }
+  int64_t rank() const { return handle_ ? handle_->coordinator().rank() : 0; }
+  bool is_connected() const { return handle_ != nullptr; }
 
   /// Returns when all ranks have called it, within the time limit of a lookup. From then on they
   /// wait for each other without a limit, as disks differ.
@@ -56,7 +57,7 @@ class RankCommunicator {
   std::vector<std::string> Submit(Outgoing outgoing, bool is_patient);
 
   const StepId step_id_;
-  const std::shared_ptr<const CollectiveHandle> held_;  // null without other ranks
+  const std::shared_ptr<const CollectiveHandle> handle_;  // null without other ranks
   const CancelWatch watch_;
   int64_t num_exchanges_ = 0;
 };

@@ -8,12 +8,12 @@ namespace sok {
 namespace tf = tensorflow;
 
 void CommunicatingOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
-  std::shared_ptr<const CollectiveHandle> held;
-  FailLookupOnThrow(ctx, nullptr, [&] { held = OptionalCollective(ctx); });
+  std::shared_ptr<const CollectiveHandle> handle;
+  FailLookupOnThrow(ctx, nullptr, [&] { handle = OptionalCollective(ctx); });
   if (!ctx->status().ok()) return done();
-  const auto run = [this, ctx, held, done] {
-    FailLookupOnThrow(ctx, held.get(), [&] {
-      RankCommunicator communicator(ctx, held);
+  const auto run = [this, ctx, handle, done] {
+    FailLookupOnThrow(ctx, handle.get(), [&] {
+      RankCommunicator communicator(ctx, handle);
       Run(ctx, communicator);
     });
     done();
@@ -21,8 +21,8 @@ void CommunicatingOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) 
   try {
     ctx->env()->SchedClosure(run);
   } catch (const std::system_error& error) {  // there is no thread to be had
-    if (held == nullptr) return run();        // and no other rank to wait for
-    FailLookupOnThrow(ctx, held.get(), [&] { throw error; });
+    if (handle == nullptr) return run();      // and no other rank to wait for
+    FailLookupOnThrow(ctx, handle.get(), [&] { throw error; });
     done();
   }
 }

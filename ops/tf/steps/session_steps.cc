@@ -18,7 +18,7 @@ class SessionSteps::Witness : public tf::ResourceBase {
   Witness(SessionSteps* steps, int64_t step) : step_(step) {
     steps->Ref();
     steps_.reset(steps);
-    steps_->registry_.Hold(step_);
+    steps_->registry_.AddReference(step_);
   }
   ~Witness() override { steps_->registry_.Release(step_); }
   std::string DebugString() const override { return "a step that uses tables"; }

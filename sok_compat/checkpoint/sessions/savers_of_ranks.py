@@ -76,11 +76,11 @@ def restoring_where_files_are(restore: Callable[..., Any]) -> Callable[..., Any]
 
     @functools.wraps(restore)
     def restore_where_files_are(self, sess, save_path):
-        holds_keys = _bytes_of_tables(self, sess) > 0
+        has_keys = _bytes_of_tables(self, sess) > 0
         stored = tensors_in_readable(str(save_path))
         if getattr(sess, "graph", None):  # otherwise TensorFlow raises
             warn_of_tables_left_out(save_path, stored, sess.graph)
-        with logged(f"restoring {save_path}", bytes_to_read(stored, holds_keys)):
+        with logged(f"restoring {save_path}", bytes_to_read(stored, has_keys)):
             if not _meets_other_ranks(self, sess) or not are_on_rank_0():
                 return restore(self, sess, save_path)
             with path_on_this_rank(save_path, sess.graph) as path:

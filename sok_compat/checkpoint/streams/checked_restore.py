@@ -93,7 +93,7 @@ class CheckedRestore:
             hold_keys = [
                 self._after(
                     made,
-                    functools.partial(_holds_keys, device, of_device, to_ask[device]),
+                    functools.partial(_have_keys, device, of_device, to_ask[device]),
                 )
                 for device, of_device in handles.items()
             ]
@@ -136,9 +136,9 @@ def _handles_by_device(saveables):
     return handles
 
 
-def _holds_keys(device, handles, collectives):
+def _have_keys(device, handles, collectives):
     with tf.device(device):
-        return ops.sok_holds_keys(handles, collectives)
+        return ops.sok_tables_have_keys(handles, collectives)
 
 
 def check_tensors(

@@ -93,20 +93,20 @@ SOK_TEST(KeysGoWhileSavesAreWritten) {
       ++num_over;
     });
   }
-  std::vector<int64_t> said;
+  std::vector<int64_t> gone;
   for (int64_t number = 0;; ++number) {
     const bool is_last = num_over == 2;
     auto changes = saver.Compare(*saved, rows);
     if (number % 3 != 0 || is_last) {
-      said.insert(said.end(), changes->gone_keys().begin(), changes->gone_keys().end());
+      gone.insert(gone.end(), changes->gone_keys().begin(), changes->gone_keys().end());
       changes->Commit("next");
     }
     if (is_last) break;
   }
   for (std::thread& evictor : evictors) evictor.join();
-  CHECK_EQ(said.size(), size_t{2 * kKeysOfThread});
-  std::sort(said.begin(), said.end());
-  for (int64_t i = 0; i < 2 * kKeysOfThread; ++i) CHECK_EQ(said[static_cast<size_t>(i)], i);
+  CHECK_EQ(gone.size(), size_t{2 * kKeysOfThread});
+  std::sort(gone.begin(), gone.end());
+  for (int64_t i = 0; i < 2 * kKeysOfThread; ++i) CHECK_EQ(gone[static_cast<size_t>(i)], i);
 }
 
 }  // namespace

@@ -67,13 +67,13 @@ class SharedTable {
       const std::vector<float> ones(static_cast<size_t>(count * kDim), 1.0f);
       // Rows of keys lost to replaced contents can still be written.
       view.table.Find(call, count, keys.data(), row_ids.data());
-      std::vector<int64_t> held;
+      std::vector<int64_t> rows;
       for (const int64_t row : row_ids) {
-        if (row != kNoRow) held.push_back(row);
+        if (row != kNoRow) rows.push_back(row);
       }
-      const auto num_held = static_cast<int64_t>(held.size());
-      call.engine().AddToRows(call, num_held, held.data(), ones.data(), view.planes.rows->data());
-      call.engine().AddToRows(call, num_held, held.data(), ones.data(),
+      const auto num_rows = static_cast<int64_t>(rows.size());
+      call.engine().AddToRows(call, num_rows, rows.data(), ones.data(), view.planes.rows->data());
+      call.engine().AddToRows(call, num_rows, rows.data(), ones.data(),
                               view.planes.slots[view.places[0]].plane->data());
     });
   }
@@ -83,11 +83,11 @@ class SharedTable {
     double sum = 0.0;
     OpCall& call = op.call();
     resource_->WithAlone(call, {"m"}, {}, [&](const TableView& view) {
-      const TableEntries held = view.table.Export(call);
+      const TableEntries entries = view.table.Export(call);
       const auto* rows = view.planes.rows->data().As<const float>();
       const auto* slot = view.planes.slots[view.places[0]].plane->data().As<const float>();
-      for (int64_t i = 0; i < held.count; ++i) {
-        const int64_t at = held.row_ids[i] * kDim;
+      for (int64_t i = 0; i < entries.count; ++i) {
+        const int64_t at = entries.row_ids[i] * kDim;
         CHECK_EQ(rows[at], slot[at]);
         sum += rows[at];
       }
@@ -172,9 +172,9 @@ SOK_TEST(SlotsComeAndGo) {
                       std::move(variable), false);
     OpCall& call = op.call();
     table->WithSlots(call, {"v"}, [&](const TableView& view) {
-      const TableEntries held = view.table.Export(call);
+      const TableEntries entries = view.table.Export(call);
       const auto* slot = view.planes.slots[view.places[0]].plane->data().As<const float>();
-      for (int64_t i = 0; i < held.count; ++i) CHECK_EQ(slot[held.row_ids[i] * kDim], 0.5f);
+      for (int64_t i = 0; i < entries.count; ++i) CHECK_EQ(slot[entries.row_ids[i] * kDim], 0.5f);
     });
     table->DetachSlot(kept.get());
   });
@@ -208,8 +208,9 @@ SOK_TEST(KeysAreEvictedWhileStepsRun) {
   CHECK_EQ(table->Statistics(call).num_evicted, num_evicted);
   table->WithTable([&](const TableView& used) {
     CHECK_EQ(used.table.Size(call).num_keys, kThreads * kKeysOfThread - num_evicted);
-    const TableEntries held = used.table.Export(call);
-    for (int64_t i = 1; i < held.count; ++i) CHECK_TRUE(held.row_ids[i - 1] < held.row_ids[i]);
+    const TableEntries entries = used.table.Export(call);
+    for (int64_t i = 1; i < entries.count; ++i)
+      CHECK_TRUE(entries.row_ids[i - 1] < entries.row_ids[i]);
   });
 }
 

@@ -58,7 +58,7 @@ class OutputSink : public RowsSink {
               reinterpret_cast<char*>(Data<float>(Output(ctx, "rows", {count, dim})))} {}
 
   void Begin(size_t column, int64_t /*width*/) override { next_ = data_[column]; }
-  char* Room(size_t /*num_bytes*/) override { return next_; }
+  char* Buffer(size_t /*num_bytes*/) override { return next_; }
   void Append(size_t num_bytes) override { next_ += num_bytes; }
   void End() override {}
 
@@ -132,9 +132,10 @@ class RowsInUse {
                          [&](const TableView& view) { view.table.InsertAll(call, view.planes); });
     }
     resource->WithTable([&](const TableView& view) {
-      const TableEntries held = view.table.Export(call);
-      call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, "row_ids", {held.count})),
-                                 held.row_ids, held.count * static_cast<int64_t>(sizeof(int64_t)));
+      const TableEntries entries = view.table.Export(call);
+      call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, "row_ids", {entries.count})),
+                                 entries.row_ids,
+                                 entries.count * static_cast<int64_t>(sizeof(int64_t)));
     });
   }
 

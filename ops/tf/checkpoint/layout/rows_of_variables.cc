@@ -34,8 +34,8 @@ class HostRows : public ColumnSource {
  private:
   template <typename Use>
   void ForEachRow(int64_t count, const int64_t* row_ids, const Use& use) {
-    std::vector<int64_t> room;
-    const int64_t* ids = call_.OnHost(row_ids, count, &room);
+    std::vector<int64_t> buffer;
+    const int64_t* ids = call_.OnHost(row_ids, count, &buffer);
     for (int64_t i = 0; i < count; ++i) use(i, rows_ + ids[i] * width_);
   }
 
@@ -62,16 +62,16 @@ RowsOfVariables::RowsOfVariables(tf::OpKernelContext* ctx, OpCall& call,
 }
 
 void RowsOfVariables::Output(tf::OpKernelContext* ctx, OpCall& call, Table& table) {
-  const TableEntries held = rows_.empty() ? TableEntries{} : table.Export(call);
-  int64_t* row_ids = Data<int64_t>(sok::Output(ctx, "row_ids", {held.count}));
-  call.CopyToHost(row_ids, held.row_ids, held.count);
+  const TableEntries entries = rows_.empty() ? TableEntries{} : table.Export(call);
+  int64_t* row_ids = Data<int64_t>(sok::Output(ctx, "row_ids", {entries.count}));
+  call.CopyToHost(row_ids, entries.row_ids, entries.count);
   for (size_t v = 0; v < rows_.size(); ++v) {
     float* rows = Data<float>(rows_[v]);
     const int64_t width = rows_[v].dim_size(1);
-    for (int64_t i = 0; i < held.count; ++i) {  // row ids ascend
+    for (int64_t i = 0; i < entries.count; ++i) {  // row ids ascend
       if (row_ids[i] != i) std::copy_n(rows + row_ids[i] * width, width, rows + i * width);
     }
-    SetOutput(ctx, "of_variables", rows_[v].Slice(0, held.count), static_cast<int>(v));
+    SetOutput(ctx, "of_variables", rows_[v].Slice(0, entries.count), static_cast<int>(v));
   }
 }
 

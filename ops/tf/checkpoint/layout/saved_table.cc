@@ -40,26 +40,26 @@ class BundleSink : public RowsSink {
     const ColumnTensor& tensor = tensors_[column];
     writer_->Begin(tensor.name, tensor.dtype, tensor.shape, first_, count_);
   }
-  char* Room(size_t num_bytes) override { return room_ = writer_->Buffer(num_bytes); }
+  char* Buffer(size_t num_bytes) override { return buffer_ = writer_->Buffer(num_bytes); }
   void Append(size_t num_bytes) override {
     writer_->AppendBuffer(column_ == 0 && narrow_keys_ ? Narrowed(num_bytes) : num_bytes);
   }
   void End() override { writer_->End(); }
 
  private:
-  /// Makes int32 of the keys in the room.
+  /// Makes int32 of the keys in the buffer.
   size_t Narrowed(size_t num_bytes) {
     const size_t count = num_bytes / sizeof(int64_t);
     for (size_t i = 0; i < count; ++i) {
       int64_t key;
-      std::memcpy(&key, room_ + i * sizeof(key), sizeof(key));
+      std::memcpy(&key, buffer_ + i * sizeof(key), sizeof(key));
       const auto narrow = static_cast<int32_t>(key);
       if (narrow != key) {
         Throw(ErrorCode::kInvalidArgument, "table '", table_,
               "' has keys that do not fit in int32, its key_dtype, and cannot be saved; use "
               "key_dtype=tf.int64");
       }
-      std::memcpy(room_ + i * sizeof(narrow), &narrow, sizeof(narrow));
+      std::memcpy(buffer_ + i * sizeof(narrow), &narrow, sizeof(narrow));
     }
     return count * sizeof(int32_t);
   }
@@ -70,7 +70,7 @@ class BundleSink : public RowsSink {
   ShardWriter* const writer_;
   const bool narrow_keys_;
   size_t column_ = 0;
-  char* room_ = nullptr;
+  char* buffer_ = nullptr;
 };
 
 /// This rank's part of a tensor over all ranks.
@@ -98,7 +98,7 @@ void WriteColumns(const Slice& slice, const std::string& title, const std::strin
   for (const Column& column : table.columns)
     tensors.push_back({column.title + ending, column.dtype, column.ShapeOf(slice.total)});
   BundleSink sink(title, std::move(tensors), slice.first, slice.count, writer);
-  if (slice.count > 0) return MoveRows(table.held, table.columns, sink);
+  if (slice.count > 0) return MoveRows(table.live, table.columns, sink);
   Entries none(table.call, TableEntries{});
   MoveRows(none, table.columns, sink);
 }
@@ -118,7 +118,7 @@ void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter
 void WriteRowsOfRanks(RankCommunicator& communicator, const std::string& title, TableToSave& table,
                       ShardWriter* writer) {
   const TableOptions& options = table.view.options();
-  const Slice slice = SliceOf(communicator, options.placement, table.held.count());
+  const Slice slice = SliceOf(communicator, options.placement, table.live.count());
   if (options.placement.rank == 0) WriteSeed(options, title + "/seed", writer);
   if (slice.is_written()) WriteColumns(slice, title, "", table, writer);
 }
@@ -127,7 +127,7 @@ void WriteIncrementOfRanks(RankCommunicator& communicator, const std::string& ti
                            TableToSave& table, ShardWriter* writer) {
   const Placement& placement = table.view.options().placement;
   // Before anything is written, as writing may use the same communicator.
-  const Slice slice = SliceOf(communicator, placement, table.held.count());
+  const Slice slice = SliceOf(communicator, placement, table.live.count());
   const Slice gone = SliceOf(communicator, placement, static_cast<int64_t>(table.gone_keys.size()));
   if (slice.is_written()) WriteColumns(slice, title, kIncrementEnding, table, writer);
   if (!gone.is_written()) return;
@@ -144,8 +144,8 @@ std::vector<int64_t> KeysWithoutRows(OpCall& call, Table& table, std::vector<int
   if (count == 0) return keys;
   auto* found = call.Temporary<int64_t>(count);
   table.Find(call, count, call.OnDevice(keys.data(), count), found);
-  std::vector<int64_t> room, without;
-  const int64_t* row_ids = call.OnHost(found, count, &room);
+  std::vector<int64_t> buffer, without;
+  const int64_t* row_ids = call.OnHost(found, count, &buffer);
   for (int64_t i = 0; i < count; ++i) {
     if (row_ids[i] == kNoRow) without.push_back(keys[static_cast<size_t>(i)]);
   }
@@ -222,7 +222,7 @@ void WriteBuckets(const BucketOptions& options, TableToSave& table, size_t num_p
   using Numbers = std::vector<std::vector<int64_t>>;
   const std::string& name = table.view.options().name;
   const tf::DataType key_dtype = options.narrow_keys ? tf::DT_INT32 : tf::DT_INT64;
-  Entries keys(table.call, InBuckets(table.call, table.held, options.count));
+  Entries keys(table.call, InBuckets(table.call, table.live, options.count));
   const int64_t count = keys.count();
   const WaitingInBuckets waiting = Waiting(options, table.view.history);
   const auto num_waiting = static_cast<int64_t>(waiting.keys.size());

@@ -18,7 +18,7 @@ struct TableToSave {
   OpCall& call;
   const TableView& view;
   std::vector<Column>& columns;    // the first is the table's rows
-  LiveKeys held;                   // in an increment, keys whose rows have changed
+  LiveKeys live;                   // in an increment, keys whose rows have changed
   std::vector<int64_t> gone_keys;  // keys without rows, in an increment
 };
 

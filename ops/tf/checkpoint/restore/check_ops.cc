@@ -20,10 +20,10 @@ namespace {
 
 namespace tf = tensorflow;
 
-REGISTER_OP("SokHoldsKeys")
+REGISTER_OP("SokTablesHaveKeys")
     .Input("tables: num_tables * resource")
     .Input("collectives: num_collectives * variant")
-    .Output("holds_keys: bool")
+    .Output("have_keys: bool")
     .Attr("num_tables: int >= 0")
     .Attr("num_collectives: int >= 0")
     .SetIsStateful()
@@ -57,7 +57,7 @@ REGISTER_OP("SokReleaseCheckpointBarrier")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc("Releases the steps that SokHoldCheckpointBarrier holds.");
 
-class HoldsKeysOp : public CommunicatingOp {
+class TablesHaveKeysOp : public CommunicatingOp {
  public:
   using CommunicatingOp::CommunicatingOp;
 
@@ -66,15 +66,15 @@ class HoldsKeysOp : public CommunicatingOp {
     OpCall call(ctx);
     tf::OpInputList tables;
     ThrowIfError(ctx->input_list("tables", &tables));
-    bool holds_keys = false;
+    bool have_keys = false;
     for (const tf::Tensor& handle : tables) {
       LookupTable(ctx, handle.scalar<tf::ResourceHandle>()())
           ->WithTable([&](const TableView& view) {
-            holds_keys = holds_keys || view.table.Size(call).num_keys > 0;
+            have_keys = have_keys || view.table.Size(call).num_keys > 0;
           });
     }
     communicator.Begin();
-    *Data<bool>(Output(ctx, "holds_keys", {})) = communicator.ShareAny(holds_keys);
+    *Data<bool>(Output(ctx, "have_keys", {})) = communicator.ShareAny(have_keys);
   }
 };
 
@@ -104,21 +104,21 @@ class CheckSavedOp : public SavedTableOp {
 
  private:
   void CheckContents(const TableOptions& options, const Chain& chain) const {
-    std::vector<int64_t> held;  // ascending
+    std::vector<int64_t> current;  // ascending
     for (const auto& link : chain) {
       std::vector<int64_t> keys = ReadLink(options, *link);
       SortKeysThatFit(options, &keys, keys_);
       if (link->is_whole()) {
-        held = std::move(keys);
+        current = std::move(keys);
         continue;
       }
       std::vector<int64_t> kept, all;
       const std::vector<int64_t> gone = GoneKeys(*link);
-      std::set_difference(held.begin(), held.end(), gone.begin(), gone.end(),
+      std::set_difference(current.begin(), current.end(), gone.begin(), gone.end(),
                           std::back_inserter(kept));
       std::set_union(kept.begin(), kept.end(), keys.begin(), keys.end(), std::back_inserter(all));
-      held = std::move(all);
-      CheckNumKeysFits(options, static_cast<int64_t>(held.size()));
+      current = std::move(all);
+      CheckNumKeysFits(options, static_cast<int64_t>(current.size()));
     }
   }
 
@@ -194,7 +194,7 @@ void ReleaseBarrier(tf::OpKernelContext* ctx) {
 
 // On a GPU: checkpoints are on the host.
 const RegisteredKernel kCheckKernels[] = {
-    {"SokHoldsKeys", Make<HoldsKeysOp>, {"tables", "collectives", "holds_keys"}},
+    {"SokTablesHaveKeys", Make<TablesHaveKeysOp>, {"tables", "collectives", "have_keys"}},
     {"SokCheckSaved", Make<CheckSavedOp>, {"table", "prefix", "reads", "collectives"}},
     {"SokCheckTensors", Make<CheckTensorsOp>, {"prefix", "reads", "collectives"}},
     {"SokReleaseCheckpointBarrier", Make<KernelOf<Calls<ReleaseBarrier>>>, {"steps"}},

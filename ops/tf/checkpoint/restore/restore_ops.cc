@@ -102,7 +102,7 @@ class RestoreSavedOp : public SavedTableOp {
       if (link->is_whole() && filled.AreRepeated()) ThrowRepeatedKey(*link, options);
       for (size_t slot = 0; slot < slot_names_.size(); ++slot) {
         ForEachPartOfSlot(*link, slot, [&](SavedColumns& columns) {
-          FillHeld(call, fresh.table, columns, 2 + slot, &filled.columns()[1 + slot]);
+          FillExisting(call, fresh.table, columns, 2 + slot, &filled.columns()[1 + slot]);
         });
       }
     }
@@ -168,7 +168,7 @@ class RestoreSlot {
                           slot.row_shape.num_elements(), saved.ShapeOf(title_, tf::DT_FLOAT));
       columns.Add(title_, 1);
       columns.Count();
-      FillHeld(call, view.table, columns, 1, &slot);
+      FillExisting(call, view.table, columns, 1, &slot);
     });
   }
 

@@ -49,7 +49,7 @@ class SinkOf {
   ShardWriter* const writer_;
 };
 
-/// Nothing changes the table meanwhile, whether its step is held or not.
+/// Nothing changes the table meanwhile, whether its step is live or not.
 class SaveTableOp : public WholeTableOp {
  public:
   explicit SaveTableOp(tf::OpKernelConstruction* ctx)
@@ -121,11 +121,11 @@ class SaveTableOp : public WholeTableOp {
       const RowsView rows = column.source->rows();
       if (rows.width > 0) planes.push_back(rows);
     }
-    LiveKeys& held = saved->held;
+    LiveKeys& live = saved->live;
     checkpoint->changes.push_back(
-        fingerprints.Compare(call, held.num_rows(), held.Bits(), planes, saved->view.history));
+        fingerprints.Compare(call, live.num_rows(), live.Bits(), planes, saved->view.history));
     if (!checkpoint->is_increment()) return;
-    held.KeepOnly(checkpoint->changes.back()->rows());
+    live.KeepOnly(checkpoint->changes.back()->rows());
     saved->gone_keys =
         KeysWithoutRows(call, saved->view.table, checkpoint->changes.back()->gone_keys());
   }

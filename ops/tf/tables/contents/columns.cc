@@ -37,15 +37,15 @@ class HistorySource : public ColumnSource {
       : call_(call), history_(history), place_(place), latest_(latest) {}
 
   void ToHost(int64_t count, const int64_t* row_ids, void* to) override {
-    std::vector<int64_t> room;
-    const int64_t* rows = call_.OnHost(row_ids, count, &room);
+    std::vector<int64_t> buffer;
+    const int64_t* rows = call_.OnHost(row_ids, count, &buffer);
     const std::lock_guard<FairSharedMutex> lock(history_.mutex());
     for (int64_t i = 0; i < count; ++i)
       static_cast<int64_t*>(to)[i] = history_.NumberOfRow(rows[i], place_);
   }
   void FromHost(int64_t count, const int64_t* row_ids, const void* from) override {
-    std::vector<int64_t> room;
-    const int64_t* rows = call_.OnHost(row_ids, count, &room);
+    std::vector<int64_t> buffer;
+    const int64_t* rows = call_.OnHost(row_ids, count, &buffer);
     Set(count, from, [&](int64_t i) { return rows[i]; });
   }
   void FromHostInOrder(int64_t count, int64_t first_row, const void* from) override {

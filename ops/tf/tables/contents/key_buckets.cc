@@ -26,16 +26,16 @@ std::vector<int64_t> BucketStarts(int64_t num_keys, const int64_t* keys, int64_t
 
 }  // namespace
 
-TableEntries InBuckets(OpCall& call, KeysInOrder& held, int64_t num_buckets) {
-  const int64_t num_keys = held.count();
+TableEntries InBuckets(OpCall& call, KeysInOrder& live, int64_t num_buckets) {
+  const int64_t num_keys = live.count();
   const auto count = static_cast<size_t>(num_keys);
-  std::vector<int64_t> keys, row_ids, room;
+  std::vector<int64_t> keys, row_ids, buffer;
   keys.reserve(count);
   row_ids.reserve(count);
-  held.ForEachKeys(
+  live.ForEachKeys(
       [&](int64_t of_part, const int64_t* part) { keys.insert(keys.end(), part, part + of_part); });
-  held.ForEachRowIds(kRowIdsAtOnce, [&](int64_t of_part, const int64_t* on_device) {
-    const int64_t* part = call.OnHost(on_device, of_part, &room);
+  live.ForEachRowIds(kRowIdsAtOnce, [&](int64_t of_part, const int64_t* on_device) {
+    const int64_t* part = call.OnHost(on_device, of_part, &buffer);
     row_ids.insert(row_ids.end(), part, part + of_part);
   });
   const std::vector<int64_t> starts = BucketStarts(num_keys, keys.data(), num_buckets);

@@ -11,7 +11,7 @@
 namespace sok {
 
 /// Keys by bucket, ascending in each, with their row ids; in memory of the call.
-TableEntries InBuckets(OpCall& call, KeysInOrder& held, int64_t num_buckets);
+TableEntries InBuckets(OpCall& call, KeysInOrder& live, int64_t num_buckets);
 
 }  // namespace sok
 

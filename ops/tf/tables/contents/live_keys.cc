@@ -31,11 +31,11 @@ const RowBits* LiveKeys::Bits() {
 }
 
 void LiveKeys::KeepOnly(const RowBits& rows) {
-  const RowBits* held = Bits();
+  const RowBits* live = Bits();
   RowBits kept = rows;
   count_ = 0;
   for (size_t word = 0; word < kept.size(); ++word) {
-    if (held != nullptr) kept[word] &= (*held)[word];
+    if (live != nullptr) kept[word] &= (*live)[word];
     count_ += __builtin_popcountll(kept[word]);
   }
   bits_ = std::move(kept);
@@ -51,7 +51,7 @@ void LiveKeys::ForEachKeys(const Use& use) {
     if (has_all_) return use(count, keys);
     chosen.clear();
     for (int64_t i = 0; i < count; ++i) {
-      if (IsHeld(row_ids[i])) chosen.push_back(keys[i]);
+      if (HasKey(row_ids[i])) chosen.push_back(keys[i]);
     }
     if (!chosen.empty()) use(static_cast<int64_t>(chosen.size()), chosen.data());
   });
@@ -105,7 +105,7 @@ void LiveKeys::ForEachRowIds(int64_t most, const Use& use) {
       row += 63;
       continue;
     }
-    if (!IsHeld(row)) continue;
+    if (!HasKey(row)) continue;
     row_ids[static_cast<size_t>(count++)] = row;
     if (count == most) give();
   }

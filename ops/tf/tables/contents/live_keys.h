@@ -34,7 +34,7 @@ class LiveKeys : public KeysInOrder {
       std::function<void(int64_t count, const int64_t* keys, const int64_t* row_ids)>;
   void ForEachBlock(const UseKeysAndRows& use);
   void Note(int64_t count, const int64_t* row_ids);
-  bool IsHeld(int64_t row) const {
+  bool HasKey(int64_t row) const {
     return is_dense_ || ((bits_[static_cast<size_t>(row / 64)] >> (row % 64)) & 1) != 0;
   }
 

@@ -19,7 +19,7 @@ void MoveKeys(KeysInOrder& keys, RowsSink& sink) {
     for (int64_t first = 0; first < num_keys; first += most) {
       const auto num_bytes =
           static_cast<size_t>(std::min(most, num_keys - first)) * sizeof(int64_t);
-      std::memcpy(sink.Room(num_bytes), of_part + first, num_bytes);
+      std::memcpy(sink.Buffer(num_bytes), of_part + first, num_bytes);
       sink.Append(num_bytes);
     }
   });
@@ -30,7 +30,7 @@ void MoveColumn(KeysInOrder& keys, Column& column, size_t number, RowsSink& sink
   sink.Begin(number, column.row_shape.num_elements());
   keys.ForEachRowIds(column.RowsAtOnce(), [&](int64_t count, const int64_t* row_ids) {
     const auto num_bytes = static_cast<size_t>(count * column.row_bytes());
-    column.source->ToHost(count, row_ids, sink.Room(num_bytes));
+    column.source->ToHost(count, row_ids, sink.Buffer(num_bytes));
     sink.Append(num_bytes);
   });
   sink.End();
@@ -42,14 +42,14 @@ void MoveRows(KeysInOrder& keys, std::vector<Column>& columns, RowsSink& sink) {
 }
 
 void Entries::ForEachKeys(const Use& use) {
-  if (held_.count == 0) return;
-  std::vector<int64_t> room;
-  use(held_.count, call_.OnHost(held_.keys, held_.count, &room));
+  if (entries_.count == 0) return;
+  std::vector<int64_t> buffer;
+  use(entries_.count, call_.OnHost(entries_.keys, entries_.count, &buffer));
 }
 
 void Entries::ForEachRowIds(int64_t most, const Use& use) {
-  for (int64_t first = 0; first < held_.count; first += most)
-    use(std::min(most, held_.count - first), held_.row_ids + first);
+  for (int64_t first = 0; first < entries_.count; first += most)
+    use(std::min(most, entries_.count - first), entries_.row_ids + first);
 }
 
 KeyRange::KeyRange(OpCall& call, const TableView& view, int64_t end, std::vector<Column>* columns)

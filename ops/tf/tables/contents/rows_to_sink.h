@@ -34,15 +34,15 @@ void MoveColumn(KeysInOrder& keys, Column& column, size_t number, RowsSink& sink
 /// Entries of a table, as they are, in memory of the call.
 class Entries : public KeysInOrder {
  public:
-  Entries(OpCall& call, const TableEntries& held) : call_(call), held_(held) {}
+  Entries(OpCall& call, const TableEntries& entries) : call_(call), entries_(entries) {}
 
-  int64_t count() const override { return held_.count; }
+  int64_t count() const override { return entries_.count; }
   void ForEachKeys(const Use& use) override;
   void ForEachRowIds(int64_t most, const Use& use) override;
 
  private:
   OpCall& call_;
-  const TableEntries held_;
+  const TableEntries entries_;
 };
 
 /// Every key of this rank in a table without a hash index, ascending.

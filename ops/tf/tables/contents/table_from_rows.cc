@@ -14,13 +14,13 @@ void Write(Column& column, int64_t count, const int64_t* row_ids, const void* ro
   ColumnSource& source = *column.source;
   const int64_t to_bytes = column.row_bytes();
   if (row_bytes == to_bytes) return source.FromHost(count, row_ids, rows);
-  std::vector<char> room(static_cast<size_t>(count * to_bytes));
-  source.ToHost(count, row_ids, room.data());
+  std::vector<char> buffer(static_cast<size_t>(count * to_bytes));
+  source.ToHost(count, row_ids, buffer.data());
   for (int64_t i = 0; i < count; ++i) {
     std::copy_n(static_cast<const char*>(rows) + i * row_bytes, std::min(row_bytes, to_bytes),
-                room.data() + i * to_bytes);
+                buffer.data() + i * to_bytes);
   }
-  source.FromHost(count, row_ids, room.data());
+  source.FromHost(count, row_ids, buffer.data());
 }
 
 }  // namespace
@@ -131,10 +131,10 @@ void TableFromRows::AppendWaiting() {
   to_append_.clear();
 }
 
-void FillHeld(OpCall& call, Table& table, RowsSource& source, size_t number, Column* column) {
+void FillExisting(OpCall& call, Table& table, RowsSource& source, size_t number, Column* column) {
   const int64_t most = column->RowsAtOnce();
   int64_t *keys = nullptr, *row_ids = nullptr;  // on the device
-  std::vector<int64_t> held;
+  std::vector<int64_t> found;
   std::vector<char> rows;
   source.ForEachBlock([&](const RowsBlock& block) {
     if (keys == nullptr) {
@@ -143,20 +143,20 @@ void FillHeld(OpCall& call, Table& table, RowsSource& source, size_t number, Col
     }
     call.CopyFromHost(keys, block.keys(), block.count);
     table.Find(call, block.count, keys, row_ids);
-    held.resize(static_cast<size_t>(block.count));
-    call.CopyToHost(held.data(), row_ids, block.count);
+    found.resize(static_cast<size_t>(block.count));
+    call.CopyToHost(found.data(), row_ids, block.count);
     const int64_t row_bytes = block.row_bytes[number];
     const auto* numbers = static_cast<const char*>(block.Of(number));
     rows.clear();
-    for (size_t i = 0; i < held.size(); ++i) {
+    for (size_t i = 0; i < found.size(); ++i) {
       const char* row = numbers + static_cast<int64_t>(i) * row_bytes;
-      if (held[i] >= 0) rows.insert(rows.end(), row, row + row_bytes);
+      if (found[i] >= 0) rows.insert(rows.end(), row, row + row_bytes);
     }
-    held.erase(std::remove_if(held.begin(), held.end(), [](int64_t id) { return id < 0; }),
-               held.end());
-    const auto num_held = static_cast<int64_t>(held.size());
-    call.CopyFromHost(row_ids, held.data(), num_held);
-    Write(*column, num_held, row_ids, rows.data(), row_bytes);
+    found.erase(std::remove_if(found.begin(), found.end(), [](int64_t id) { return id < 0; }),
+                found.end());
+    const auto num_found = static_cast<int64_t>(found.size());
+    call.CopyFromHost(row_ids, found.data(), num_found);
+    Write(*column, num_found, row_ids, rows.data(), row_bytes);
   });
 }
 

@@ -58,7 +58,7 @@ class TableFromRows {
 };
 
 /// Sets a column, the source's `number`, for those keys of the source that the table holds.
-void FillHeld(OpCall& call, Table& table, RowsSource& source, size_t number, Column* column);
+void FillExisting(OpCall& call, Table& table, RowsSource& source, size_t number, Column* column);
 
 }  // namespace sok
 

@@ -127,12 +127,12 @@ const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& k
                                  Data<int64_t>(keys), Data<int64_t>(row_ids), rows);
     return rows;
   }
-  std::vector<int64_t> room_of_ids, room_of_keys;
-  const int64_t* ids = call.OnHost(Data<int64_t>(row_ids), num_keys, &room_of_ids);
+  std::vector<int64_t> ids_buffer, keys_buffer;
+  const int64_t* ids = call.OnHost(Data<int64_t>(row_ids), num_keys, &ids_buffer);
   const std::vector<int64_t> sources =
       are_given ? PlacesInGiven(options, num_keys, ids, absent_rows)
                 : NextRows(options, num_keys, ids,
-                           call.OnHost(Data<int64_t>(keys), num_keys, &room_of_keys),
+                           call.OnHost(Data<int64_t>(keys), num_keys, &keys_buffer),
                            view.table.Size(call).num_rows);
   call.engine().Fill(call, rows, num_keys * options.dim, 0.0f);
   call.engine().GatherRows(

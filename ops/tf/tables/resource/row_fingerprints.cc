@@ -14,16 +14,16 @@ constexpr int64_t kRowsPerWord = 64;
 constexpr int64_t kRunRows = 1 << 17;  // rows whose sums fit into a cache
 constexpr int64_t kWordNanoseconds = 40;
 
-/// Calls use(first_row, num_rows) for ranges that contain held rows, at most kRunRows at a time.
+/// Calls use(first_row, num_rows) for ranges that contain live rows, at most kRunRows at a time.
 template <typename Use>
-void ForEachRun(int64_t num_rows, const RowBits* held, const Use& use) {
+void ForEachRun(int64_t num_rows, const RowBits* live, const Use& use) {
   const int64_t num_words = (num_rows + kRowsPerWord - 1) / kRowsPerWord;
-  const auto is_held = [&](int64_t word) {
-    return held == nullptr || (*held)[static_cast<size_t>(word)] != 0;
+  const auto has_live_rows = [&](int64_t word) {
+    return live == nullptr || (*live)[static_cast<size_t>(word)] != 0;
   };
   for (int64_t word = 0; word < num_words;) {
     int64_t end = word;
-    while (end < num_words && end - word < kRunRows / kRowsPerWord && is_held(end)) ++end;
+    while (end < num_words && end - word < kRunRows / kRowsPerWord && has_live_rows(end)) ++end;
     if (end > word) {
       const int64_t first = word * kRowsPerWord;
       use(first, std::min(end * kRowsPerWord, num_rows) - first);
@@ -80,7 +80,7 @@ void RowFingerprints::Gone(const std::vector<int64_t>& keys, const std::vector<i
 }
 
 std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_rows,
-                                                     const RowBits* held,
+                                                     const RowBits* live,
                                                      const std::vector<RowsView>& planes,
                                                      KeyHistory* history) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -93,18 +93,18 @@ std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_r
   }
   changed_.assign(static_cast<size_t>((num_rows + kRowsPerWord - 1) / kRowsPerWord), 0);
   auto* sums = call.Temporary<uint64_t>(std::min(num_rows, kRunRows));
-  ForEachRun(num_rows, held, [&](int64_t first, int64_t count) {
+  ForEachRun(num_rows, live, [&](int64_t first, int64_t count) {
     // The bits of zeros.
     call.engine().Fill(call, reinterpret_cast<float*>(sums), 2 * count, 0.0f);
     for (const RowsView& plane : planes) call.engine().SumRows(call, first, count, plane, sums);
-    std::vector<uint64_t> room;
+    std::vector<uint64_t> buffer;
     uint64_t* now = sums;
     if (!call.engine().IsHostMemory()) {
-      call.OnHost(sums, count, &room);
-      now = room.data();
+      call.OnHost(sums, count, &buffer);
+      now = buffer.data();
     }
     if (history != nullptr) AddHistory(history, first, count, now);
-    CompareRun(call, first, count, held, now);
+    CompareRun(call, first, count, live, now);
   });
   return std::unique_ptr<RowChanges>(
       new RowChanges(shared_from_this(), ++number_, std::move(gone_keys)));
@@ -112,7 +112,7 @@ std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_r
 
 /// Finds rows whose sums differ from the saved ones, and counts them as saved.
 void RowFingerprints::CompareRun(OpCall& call, int64_t first_row, int64_t num_rows,
-                                 const RowBits* held, const uint64_t* now) {
+                                 const RowBits* live, const uint64_t* now) {
   // Allocates before threads use the chunks.
   for (int64_t row = first_row; row < first_row + num_rows; row += kRowsPerWord) SumsFrom(row);
   const int64_t num_words = (num_rows + kRowsPerWord - 1) / kRowsPerWord;
@@ -120,7 +120,7 @@ void RowFingerprints::CompareRun(OpCall& call, int64_t first_row, int64_t num_ro
     for (int64_t word = begin; word < end; ++word) {
       const int64_t first = word * kRowsPerWord;
       const auto place = static_cast<size_t>(first_row / kRowsPerWord + word);
-      const uint64_t of_interest = held == nullptr ? ~uint64_t{0} : (*held)[place];
+      const uint64_t of_interest = live == nullptr ? ~uint64_t{0} : (*live)[place];
       changed_[place] = Update(std::min(kRowsPerWord, num_rows - first), of_interest, now + first,
                                SumsFrom(first_row + first));
     }

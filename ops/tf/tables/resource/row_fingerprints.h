@@ -35,9 +35,9 @@ class RowFingerprints : public std::enable_shared_from_this<RowFingerprints> {
   void Gone(const std::vector<int64_t>& keys, const std::vector<int64_t>& row_ids);
 
   /// Begins a save of the rows [0, num_rows); the caller must have exclusive access to the table
-  /// until it has written them. `held`: rows that have a key; nullptr: all. `history`: included in
-  /// the checksums; nullptr: none.
-  std::unique_ptr<RowChanges> Compare(OpCall& call, int64_t num_rows, const RowBits* held,
+  /// until it has written them. `live`: the rows that have a key; nullptr: all. `history`: included
+  /// in the checksums; nullptr: none.
+  std::unique_ptr<RowChanges> Compare(OpCall& call, int64_t num_rows, const RowBits* live,
                                       const std::vector<RowsView>& planes, KeyHistory* history);
 
  private:
@@ -45,7 +45,7 @@ class RowFingerprints : public std::enable_shared_from_this<RowFingerprints> {
   static constexpr int64_t kChunkRows = 1 << 20;
   static constexpr uint64_t kNever = 0;  // checksum of a row that was not saved
 
-  void CompareRun(OpCall& call, int64_t first_row, int64_t num_rows, const RowBits* held,
+  void CompareRun(OpCall& call, int64_t first_row, int64_t num_rows, const RowBits* live,
                   const uint64_t* now);
   uint64_t* SumsFrom(int64_t row);
   void DropSave();
@@ -71,7 +71,7 @@ class RowChanges {
   RowChanges(const RowChanges&) = delete;
   RowChanges& operator=(const RowChanges&) = delete;
 
-  /// Rows that are held and differ from the saved ones. Valid while the caller has exclusive access
+  /// Rows that are live and differ from the saved ones. Valid while the caller has exclusive access
   /// to the table.
   const RowBits& rows() const { return saved_->changed_; }
   /// Keys that have lost their rows since the last save; some may have returned.

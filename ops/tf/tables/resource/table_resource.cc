@@ -10,7 +10,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "ops/tf/base/border.h"
-#include "ops/tf/base/holding_tensor.h"
+#include "ops/tf/base/owning_tensor.h"
 #include "ops/tf/tables/resource/live_tables.h"
 
 namespace sok {
@@ -218,7 +218,7 @@ tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, const Arrival& fou
   std::shared_ptr<KeptRows> kept;
   if (found_by.since != 0)
     kept = std::make_shared<KeptRows>(steps_.GetNewRef(), this, found_by.since);
-  return Holding(row_ids, std::move(kept), found_by.generation);
+  return Owning(row_ids, std::move(kept), found_by.generation);
 }
 
 TableStatistics TableResource::Statistics(Call& call) {

@@ -19,16 +19,16 @@ constexpr int64_t kFillBytes = 4 << 20;
 
 void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane& plane) {
   const int64_t width = options.plane.width;
-  const TableEntries held = table.Export(call);
+  const TableEntries entries = table.Export(call);
   plane.Reserve(table.Size(call).num_rows);
   if (options.initial_value == 0.0f && !std::signbit(options.initial_value)) return;
   const int64_t row_bytes = width * static_cast<int64_t>(sizeof(float));
-  const int64_t most = std::min(held.count, std::max<int64_t>(1, kFillBytes / row_bytes));
+  const int64_t most = std::min(entries.count, std::max<int64_t>(1, kFillBytes / row_bytes));
   auto* chunk = call.Temporary<float>(most * width);
   call.engine().Fill(call, chunk, most * width, options.initial_value);
-  for (int64_t first = 0; first < held.count; first += most) {
-    call.engine().ScatterRows(call, std::min(most, held.count - first), held.row_ids + first, chunk,
-                              plane.data());
+  for (int64_t first = 0; first < entries.count; first += most) {
+    call.engine().ScatterRows(call, std::min(most, entries.count - first), entries.row_ids + first,
+                              chunk, plane.data());
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/tf/base/holding_tensor.h"
+#include "ops/tf/base/owning_tensor.h"
 
 #include <cstddef>
 #include <utility>
@@ -12,12 +12,12 @@ namespace {
 
 namespace tf = tensorflow;
 
-class HoldingBuffer : public tf::TensorBuffer {
+class OwningBuffer : public tf::TensorBuffer {
  public:
-  HoldingBuffer(const tf::Tensor& tensor, std::shared_ptr<const void> held, int64_t generation)
+  OwningBuffer(const tf::Tensor& tensor, std::shared_ptr<const void> owned, int64_t generation)
       : tf::TensorBuffer(tensor.data()),
         tensor_(tensor),
-        held_(std::move(held)),
+        owned_(std::move(owned)),
         generation_(generation) {}
 
   int64_t generation() const { return generation_; }
@@ -29,25 +29,25 @@ class HoldingBuffer : public tf::TensorBuffer {
 
  private:
   const tf::Tensor tensor_;
-  const std::shared_ptr<const void> held_;
+  const std::shared_ptr<const void> owned_;
   const int64_t generation_;
 };
 
 }  // namespace
 
-tf::Tensor Holding(const tf::Tensor& tensor, std::shared_ptr<const void> held, int64_t generation) {
+tf::Tensor Owning(const tf::Tensor& tensor, std::shared_ptr<const void> owned, int64_t generation) {
   if (tensor.NumElements() == 0) return tensor;
   tf::core::RefCountPtr<tf::TensorBuffer> buffer(
-      new HoldingBuffer(tensor, std::move(held), generation));
+      new OwningBuffer(tensor, std::move(owned), generation));
   return tf::Tensor(tensor.dtype(), tensor.shape(), std::move(buffer));
 }
 
 int64_t GenerationOf(const tf::Tensor& tensor) {
   const tf::TensorBuffer* buffer = tf::DMAHelper::buffer(&tensor);
   if (buffer == nullptr) return 0;
-  const auto* holding =
-      dynamic_cast<const HoldingBuffer*>(const_cast<tf::TensorBuffer*>(buffer)->root_buffer());
-  return holding == nullptr ? 0 : holding->generation();
+  const auto* owning =
+      dynamic_cast<const OwningBuffer*>(const_cast<tf::TensorBuffer*>(buffer)->root_buffer());
+  return owning == nullptr ? 0 : owning->generation();
 }
 
 }  // namespace sok

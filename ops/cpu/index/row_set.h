@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The set of rows in use in a table without a hash index: possibly few among very many.
-#ifndef SOK_OPS_CPU_INDEX_HELD_ROWS_H_
-#define SOK_OPS_CPU_INDEX_HELD_ROWS_H_
+#ifndef SOK_OPS_CPU_INDEX_ROW_SET_H_
+#define SOK_OPS_CPU_INDEX_ROW_SET_H_
 
 #include <cstdint>
 #include <vector>
@@ -13,11 +13,11 @@ namespace sok {
 /// One bit per row, and levels above with one bit per word below, set if any bit of that word is.
 /// Visiting thus costs time in proportion to the rows in use, wherever they are. Memory grows with
 /// the rows.
-class HeldRows {
+class RowSet {
  public:
   static constexpr int64_t kRowsPerWord = 64;
 
-  explicit HeldRows(int64_t num_rows);
+  explicit RowSet(int64_t num_rows);
 
   /// The lowest level, which may be read at any time by acquire loads: a reader that sees Bit(row)
   /// set also sees everything that was written before Add.
@@ -63,4 +63,4 @@ class HeldRows {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_CPU_INDEX_HELD_ROWS_H_
+#endif  // SOK_OPS_CPU_INDEX_ROW_SET_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cpu/index/held_rows.h"
+#include "ops/cpu/index/row_set.h"
 
 namespace sok {
 namespace {
@@ -9,7 +9,7 @@ std::vector<int64_t> WordsOfLevels(int64_t num_rows) {
   std::vector<int64_t> counts;
   int64_t count = num_rows;
   do {
-    count = (count - 1) / HeldRows::kRowsPerWord + 1;
+    count = (count - 1) / RowSet::kRowsPerWord + 1;
     counts.push_back(count);
   } while (count > 1);
   return counts;
@@ -25,7 +25,7 @@ size_t BytesOf(const std::vector<int64_t>& counts) {
 
 }  // namespace
 
-HeldRows::HeldRows(int64_t num_rows) : memory_(BytesOf(WordsOfLevels(num_rows)), PageSize::kSmall) {
+RowSet::RowSet(int64_t num_rows) : memory_(BytesOf(WordsOfLevels(num_rows)), PageSize::kSmall) {
   auto* words = static_cast<uint64_t*>(memory_.data());
   for (const int64_t count : WordsOfLevels(num_rows)) {
     words_.push_back(words);
@@ -33,7 +33,7 @@ HeldRows::HeldRows(int64_t num_rows) : memory_(BytesOf(WordsOfLevels(num_rows)),
   }
 }
 
-void HeldRows::Add(int64_t row) {
+void RowSet::Add(int64_t row) {
   for (uint64_t* level : words_) {
     const uint64_t bit = Bit(row);
     row /= kRowsPerWord;
@@ -42,16 +42,16 @@ void HeldRows::Add(int64_t row) {
   }
 }
 
-bool HeldRows::Remove(int64_t row) {
-  bool was_held = true;
+bool RowSet::Remove(int64_t row) {
+  bool was_present = true;
   for (uint64_t* level : words_) {
     const uint64_t bit = Bit(row);
     row /= kRowsPerWord;
     const uint64_t before = __atomic_fetch_and(level + row, ~bit, __ATOMIC_ACQ_REL);
-    if (level == words_[0]) was_held = (before & bit) != 0;
+    if (level == words_[0]) was_present = (before & bit) != 0;
     if (before != bit) break;  // the word has other bits left, or the bit was not set
   }
-  return was_held;
+  return was_present;
 }
 
 }  // namespace sok
