@@ -43,8 +43,8 @@ class Call {
     CopyBytesFromHost(to, from, count * static_cast<int64_t>(sizeof(Value)));
   }
 
-  /// `values`, in the engine's memory, for the host to read: the values themselves, or a copy held
-  /// by `buffer`.
+  /// `values`, in the engine's memory, for the host to read: the values themselves, or a copy in
+  /// `buffer`.
   template <typename Value>
   const Value* OnHost(const Value* values, int64_t count, std::vector<Value>* buffer) {
     if (IsHostMemory()) return values;

@@ -141,7 +141,7 @@ KeyIndex::Outcome KeyIndex::InsertWithin(const Range& range, int64_t home, int64
   return Outcome::kDeferred;
 }
 
-/// Returns how many of the keys the index held, with kChecksPresence.
+/// Returns how many of the keys the index had, with kChecksPresence.
 template <bool kChecksPresence>
 int64_t KeyIndex::InsertDeferred(const DeferredInserts& deferred) {
   int64_t num_present = 0;
@@ -286,7 +286,7 @@ int64_t KeyIndex::Append(Executor& executor, int64_t num_keys, const int64_t* ke
   return num_present;
 }
 
-/// Inserts the keys of partitions [begin, end). Returns how many the index held.
+/// Inserts the keys of partitions [begin, end). Returns how many the index had.
 int64_t KeyIndex::AppendPartitions(const PartitionedKeys& sorted, int64_t begin, int64_t end,
                                    DeferredInserts& deferred) {
   const Range range = sorted.Buckets(begin, end);

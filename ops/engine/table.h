@@ -70,11 +70,11 @@ struct TableEntries {
 /// Result of Table::Append.
 struct AppendedKeys {
   int64_t first_row = 0;     // of the first key; the others' rows follow
-  int64_t num_repeated = 0;  // keys that the table already held, or repeated ones
+  int64_t num_repeated = 0;  // keys that the table had already, or repeated ones
 };
 
 struct TableSize {
-  int64_t num_keys = 0;  // held now
+  int64_t num_keys = 0;  // now
   int64_t num_rows = 0;  // one past the highest row id assigned since the last Clear
 };
 
