@@ -14,21 +14,31 @@ _MOVED = {  # {module of tf.contrib: its path under tf in TensorFlow 2}
 }
 _INSTEAD = {
     "apply_regularization": "tf.losses.get_regularization_loss",
+    "bias_add": "tf.nn.bias_add",
     "crossed_column": "tf.feature_column.crossed_column, whose hash is another one",
+    "distribute": "tf.distribute",
     "embed_sequence": "tf.nn.embedding_lookup",
     "embedding_lookup_unique": "tf.nn.embedding_lookup",
     "estimator": "tf.estimator",
+    "get_variables": "tf.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, scope)",
+    "keras": "tf.keras",
     "layers": "tf.layers or tf.feature_column",
     "learn": "tf.estimator",
     "losses": "tf.losses",
     "metrics": "tf.metrics",
     "one_hot_encoding": "tf.one_hot",
-    "opt": "sok_compat.tf.keras.optimizers.LazyAdamOptimizer for its LazyAdamOptimizer",
+    "opt": "tf.train.AdamWOptimizer, or sok_compat.tf.keras.optimizers.LazyAdamOptimizer",
     "optimize_loss": "an optimizer of tf.train",
     "python": "its package's own names, as tf.contrib.framework.arg_scope",
     "safe_embedding_lookup_sparse": "tf.nn.safe_embedding_lookup_sparse",
+    "saved_model": "tf.saved_model",
     "slim": "tf.contrib.layers, tf.contrib.framework.arg_scope or tf.layers",
     "softmax": "tf.nn.softmax",
+    "static_bidirectional_rnn": "tf.nn.static_bidirectional_rnn",
+    "static_rnn": "tf.nn.static_rnn",
+    "summary": "tf.summary",
+    "unit_norm": "tf.nn.l2_normalize",
+    "util": "tf.make_tensor_proto or tf.make_ndarray",
 }
 
 

@@ -29,7 +29,7 @@ def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
 
     Args:
       features: a tensor, or a list or dict of tensors.
-      *args: ignored, but for a feed_dict as the first.
+      *args: a feed_dict, or the feed_list and feed_generator; others are ignored.
 
     Keyword Args:
       feed_list: the placeholders that they depend on; DeepRec's documents also call it `items`.
@@ -42,7 +42,10 @@ def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
       ValueError: only one of feed_list and feed_generator is given; a feed_dict that is not empty.
     """
     raise_for_unknown_words("tf.staged", kwargs, _WORDS)
-    feed_dict = kwargs.get("feed_dict") or (args[0] if args and isinstance(args[0], dict) else None)
+    is_list = bool(args) and isinstance(args[0], (list, tuple))
+    by_place = ("feed_list", "feed_generator") if is_list else ("feed_dict",)
+    kwargs = {**dict(zip(by_place, args)), **kwargs}
+    feed_dict = kwargs.get("feed_dict")
     if feed_dict:
         raise ValueError(
             f"tf.staged takes no feed_dict here, got {feed_dict!r}: make the features of "

@@ -34,6 +34,29 @@ _OF_DEEPREC_ALONE = {
 }
 # Removed after TensorFlow 2.15: {name: what to use}.
 _ENDED = {"estimator": "use tf.train.MonitoredTrainingSession, or TensorFlow 2.15"}
+# Renamed in TensorFlow 1.0: {name before: name since}.
+RENAMED_IN_1_0 = {
+    "audio_summary": "summary.audio",
+    "batch_matmul": "matmul",
+    "complex_abs": "abs",
+    "concat_v2": "concat",
+    "histogram_summary": "summary.histogram",
+    "image_summary": "summary.image",
+    "inv": "reciprocal",
+    "listdiff": "setdiff1d",
+    "merge_all_summaries": "summary.merge_all",
+    "merge_summary": "summary.merge",
+    "mul": "multiply",
+    "neg": "negative",
+    "nn.bidirectional_rnn": "nn.static_bidirectional_rnn",
+    "nn.rnn": "nn.static_rnn",
+    "pack": "stack",
+    "scalar_summary": "summary.scalar",
+    "select": "where",
+    "sub": "subtract",
+    "train.SummaryWriter": "summary.FileWriter",
+    "unpack": "unstack",
+}
 # Not part of the API, but old scripts use them through `tf`.
 _FOLDERS = ("contrib", "core", "python")
 # Modules to which DeepRec adds names: always Namespaces, even without additions.
@@ -142,6 +165,8 @@ def _missing(path: str, known: Iterable[str]) -> str:
         f"tf.{path} is a name of neither TensorFlow 1 (tf.compat.v1 of TensorFlow "
         f"{tensorflow_1.__version__}) nor DeepRec"
     )
+    if path in RENAMED_IN_1_0:
+        return f"{text}: since TensorFlow 1.0 it is tf.{RENAMED_IN_1_0[path]}"
     if _has(tensorflow_2, path):
         return f"{text}; TensorFlow 2 has it: tf.compat.v2.{path}"
     *above, name = path.split(".")

@@ -63,7 +63,7 @@ def logits_of(vectors):
 """
 # Each line is true where the script's tensorflow is TensorFlow 1.
 CHECKS = """
-import copy, pickle, sys
+import copy, functools, pickle, sys
 import numpy as np
 import tensorflow
 import tensorflow.python.ops.math_ops
@@ -74,6 +74,7 @@ import tensorflow.contrib.layers as contrib_layers
 import tensorflow.keras.backend as K
 import keras
 import sparse_operation_kit.core.initialize as initialize
+from sok_compat.deeprec.namespace.namespaces import RENAMED_IN_1_0
 from tensorflow import keras as tf_keras, placeholder
 from tensorflow.compat import v1
 from tensorflow.contrib.rnn import GRUCell
@@ -139,11 +140,14 @@ with tf.Graph().as_default(), tf.device(lambda op: "/job:localhost/gpu:1"):
 hparams = HParams(rate=0.1, dims=[1], name="a", flag=False).parse("dims=[8,4],rate=2,flag=true")
 assert hparams.values() == {"rate": 2.0, "dims": [8, 4], "name": "a", "flag": True}
 
+def value_of(path):
+    return functools.reduce(getattr, path.split("."), tf)
+
+for name in RENAMED_IN_1_0.values():
+    value_of(name)
 for path in PATHS:
-    value = tf
     try:
-        for part in path.split("."):
-            value = getattr(value, part)
+        value_of(path)
         print("FOUND", path)
     except AttributeError as error:
         print("missing:", error)
@@ -161,6 +165,8 @@ MISSING = {
     r"\S+\) nor DeepRec: see dir\(tf\)",
     "train.AdamOptimiser": r"tf\.train\.AdamOptimiser .* nor DeepRec; there is "
     r"tf\.train\.AdamOptimizer",
+    "sub": r"tf\.sub is .* nor DeepRec: since TensorFlow 1\.0 it is tf\.subtract",
+    "train.SummaryWriter": r"tf\.train\.SummaryWriter .*: .* it is tf\.summary\.FileWriter",
     "optimizers": r"tf\.optimizers .*; TensorFlow 2 has it: tf\.compat\.v2\.optimizers",
     "get_hash_table": r"sok_compat does not have tf\.get_hash_table of DeepRec, a hash table, .*: "
     r"use tf\.get_embedding_variable",

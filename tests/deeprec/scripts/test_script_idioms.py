@@ -75,11 +75,14 @@ def test_layers_of_less_precision_train_weights_of_full():
     assert printed.splitlines()[-1] == "float32_ref float32_ref"
 
 
-@pytest.mark.parametrize("name", ["feed_list", "items"])
+@pytest.mark.parametrize("name", ["feed_list", "items", None])
 def test_stages_are_fed_step_by_step(name):
     x, y = tf.placeholder(tf.int32, []), tf.placeholder(tf.int32, [2])
     values = ([i, [i, 2 * i]] for i in range(3))
-    features = staged({"sum": x + y}, capacity=2, feed_generator=values, **{name: [x, y]})
+    if name is None:  # by position
+        features = staged({"sum": x + y}, [x, y], values, capacity=2)
+    else:
+        features = staged({"sum": x + y}, capacity=2, feed_generator=values, **{name: [x, y]})
     seen = []
     with tf.train.MonitoredTrainingSession(hooks=[make_prefetch_hook()]) as session:
         while not session.should_stop():
@@ -90,6 +93,8 @@ def test_stages_are_fed_step_by_step(name):
 def test_a_feed_list_needs_a_generator():
     with pytest.raises(ValueError, match="needs both feed_list and feed_generator"):
         staged(tf.zeros([]), feed_list=[tf.placeholder(tf.int32)])
+    with pytest.raises(ValueError, match="needs both feed_list and feed_generator"):
+        staged(tf.zeros([]), [tf.placeholder(tf.int32)])
 
 
 @pytest.mark.parametrize("how", ["by name", "by position"])
