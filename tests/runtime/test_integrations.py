@@ -234,7 +234,7 @@ def test_nothing_is_changed_before_the_first_table():
 
 
 def test_each_says_what_it_is_for_and_where_it_is_tested():
-    assert len(integrations.INTEGRATIONS) <= 33 + (keras_3 is not None)
+    assert len(integrations.INTEGRATIONS) <= 34 + (keras_3 is not None)
     for name, integration in integrations.INTEGRATIONS.items():
         assert name == integration.name
     for change in (*integrations.INTEGRATIONS.values(), *integrations.CHANGES_OF_OBJECTS):

@@ -46,8 +46,14 @@ def leave_tables_out(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
         "hvd.DistributedOptimizer.compute_gradients",
         lambda compute: keeping_slices(compute, is_sharded),
     )
+
+    def dense(variables):
+        return [variable for variable in variables if not is_sharded(variable)]
+
+    integrations.apply("hvd.broadcast_variables", lambda make: _broadcasting(dense, make))
     integrations.apply(
-        "hvd.broadcast_variables", lambda broadcast: _broadcasting_others(broadcast, is_sharded)
+        "hvd.broadcast_variables, in place",
+        lambda make: _broadcasting(lambda lists: [*filter(None, map(dense, lists))], make),
     )
 
 
@@ -88,13 +94,13 @@ def _made_too_early(wrapper, tables):
     )
 
 
-def _broadcasting_others(broadcast, is_sharded):
-    @functools.wraps(broadcast)
-    def broadcast_dense(variables, *args, **kwargs):
-        dense = [variable for variable in variables if not is_sharded(variable)]
-        return broadcast(dense, *args, **kwargs)
+def _broadcasting(dense, make):
+    @functools.wraps(make)
+    def make_broadcast_of_dense():
+        broadcast = make()
+        return lambda variables, *args: broadcast(dense(variables), *args)
 
-    return broadcast_dense
+    return make_broadcast_of_dense
 
 
 def _reducing_others(make, horovod, is_table):

@@ -63,11 +63,21 @@ ON_HOROVOD = (
     _integration(
         "broadcast_variables",
         "leaves out tables and their slots, of which each rank has its own rows, before it reads "
-        "them",
+        "them; also where a script has imported the function before",
         "horovod/test_horovod_helpers",
-        "broadcast_variables",
-        ("variables", "root_rank", "process_set", "inplace"),
-        lambda: [(m, "broadcast_variables") for m in (_horovod(), _horovod().functions)],
+        "_make_broadcast_group_fn",
+        ("args",),
+        lambda: [(_horovod().functions, "_make_broadcast_group_fn")],
+        qualname="_cache.<locals>.wrapper",
+    ),
+    _integration(
+        "broadcast_variables, in place",
+        "the same with inplace=True",
+        "horovod/test_horovod_helpers",
+        "_make_inplace_broadcast_group_fn",
+        ("args",),
+        lambda: [(_horovod().functions, "_make_inplace_broadcast_group_fn")],
+        qualname="_cache.<locals>.wrapper",
     ),
     _integration(
         "allreduce",
