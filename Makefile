@@ -102,7 +102,8 @@ build-other:
 PYTHONS := 3.9 3.10 3.11 3.12
 wheels: $(VENV)/.tools  ## a wheel for each of PYTHONS with op libraries for all its TensorFlows, into dist/
 	$(PIP_INSTALL) --requirement requirements-wheels.txt
-	$(BIN)/python cmake/wheels.py --pythons $(PYTHONS) $(and $(RELEASES),--releases $(RELEASES))
+	$(BIN)/python cmake/wheels.py --pythons $(PYTHONS) $(and $(RELEASES),--releases $(RELEASES)) \
+	  $(and $(filter OFF,$(SOK_CUDA)),--no-cuda)
 	$(BIN)/python cmake/wheel_check.py dist/*.whl
 
 demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a wheel for each Python, with op libraries for all TensorFlows that this Python has.
 
-    python cmake/wheels.py --pythons 3.9 3.12 [--releases 2.15.1 2.21.0] [--into dist]
+    python cmake/wheels.py --pythons 3.9 3.12 [--releases 2.15.1 2.21.0] [--into dist] [--no-cuda]
 
 An op library depends on TensorFlow and not on Python, so each is compiled once, against headers
 from the package index. The CUDA back end depends on neither: its one library serves all others, if
@@ -34,11 +34,12 @@ def main() -> None:
     parser.add_argument("--pythons", nargs="+", required=True, help="such as 3.12")
     parser.add_argument("--releases", nargs="+", default=tensorflow_install.releases())
     parser.add_argument("--into", type=Path, default=REPOSITORY / "dist")
+    parser.add_argument("--no-cuda", action="store_true", help="build wheels for CPUs alone")
     options = parser.parse_args()
     missing = [python for python in options.pythons if not shutil.which(f"python{python}")]
     if missing:
         sys.exit(f"not on the PATH: {', '.join(f'python{python}' for python in missing)}")
-    cuda = build_cuda_library()
+    cuda = None if options.no_cuda else build_cuda_library()
     libraries = {release: build_op_library(release, cuda) for release in options.releases}
     for python in options.pythons:
         fitting = tensorflow_install.releases(tuple(map(int, python.split("."))))
