@@ -37,7 +37,8 @@ def stats() -> dict[str, Any]:
       'bytes': of rows, slots and the index}}; a second table of a name, as of another session, is
       'name (2)'.
       'ranks': {'rank', 'size', and the counters of `communication_stats`}.
-      'saves', 'restores': {'count', 'seconds', 'bytes'}, of tables.
+      'saves', 'restores': {'count', 'seconds', 'bytes'}, of tables; the bytes also of those that
+      failed.
     """
     tables: dict[str, dict[str, int]] = {}
 
@@ -57,8 +58,8 @@ def stats() -> dict[str, Any]:
             **dataclasses.asdict(current_ranks()),
             **dataclasses.asdict(communication_stats()),
         },
-        "saves": dataclasses.asdict(saved),
-        "restores": dataclasses.asdict(restored),
+        "saves": saved.figures(),
+        "restores": restored.figures(),
     }
 
 

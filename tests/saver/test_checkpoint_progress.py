@@ -25,10 +25,14 @@ from tests.support.sessions import initialized_session
 tf1 = tf.compat.v1
 
 
+def moved_bytes():
+    return progress.saved.counted_bytes() + progress.restored.counted_bytes()
+
+
 @pytest.mark.parametrize("bytes_a_look", [2 * 10**9, 0])
 def test_a_line_each_so_many_seconds_if_bytes_are_moved(caplog, monkeypatch, bytes_a_look):
     moved = itertools.count(5, bytes_a_look)
-    monkeypatch.setattr(progress, "_moved_bytes", lambda: next(moved))
+    monkeypatch.setattr(progress.saved, "counted_bytes", lambda: next(moved))
     caplog.set_level(logging.INFO, "sok_compat")
     until = time.monotonic() + (60 if bytes_a_look else 0.2)
     with progress.logged("saving /a/b", seconds=0.01):
@@ -45,7 +49,7 @@ def test_a_line_each_so_many_seconds_if_bytes_are_moved(caplog, monkeypatch, byt
 def test_lines_tell_the_share_and_the_time_left(caplog, monkeypatch):
     caplog.set_level(logging.INFO, "sok_compat")
     moved = itertools.count(5, 10**9)
-    monkeypatch.setattr(progress, "_moved_bytes", lambda: next(moved))
+    monkeypatch.setattr(progress.saved, "counted_bytes", lambda: next(moved))
     until = time.monotonic() + 60
     with progress.logged("saving /a/b", 2 * 10**9, seconds=0.01):
         while len(caplog.records) < 3 and time.monotonic() < until:
@@ -66,10 +70,10 @@ def totals(monkeypatch):
 
     @contextlib.contextmanager
     def noting(what, total_bytes=0):
-        before = progress._moved_bytes()
+        before = moved_bytes()
         with logged(what, total_bytes):
             yield
-        found[what.split()[0]] = (total_bytes, progress._moved_bytes() - before)
+        found[what.split()[0]] = (total_bytes, moved_bytes() - before)
 
     for module in (savers_of_ranks, object_savers, dumps):
         monkeypatch.setattr(module, "logged", noting)
@@ -136,12 +140,12 @@ def test_what_savers_move_is_counted(graph, tmp_path, caplog, monkeypatch, on_ra
     saver = tf1.train.Saver()
     with initialized_session() as session:
         session.run(table.step, {table.keys: [1, 2, 3]})
-        counts = [progress._moved_bytes()]
+        counts = [moved_bytes()]
         with caplog.at_level(logging.INFO, "sok_compat"):
             path = saver.save(session, f"{tmp_path}/model")
-            counts.append(progress._moved_bytes())
+            counts.append(moved_bytes())
             saver.restore(session, path)
-        counts.append(progress._moved_bytes())
+        counts.append(moved_bytes())
         num_bytes = 3 * (8 + 2 * DIM * 4)  # and the seed
         assert counts[1] - counts[0] in (num_bytes, num_bytes + 8)
         assert counts[2] - counts[1] == 2 * (num_bytes + 8)  # read, then restored

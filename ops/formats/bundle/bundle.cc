@@ -253,7 +253,7 @@ void PieceReader::Read(int64_t first, int64_t count, char* to) const {
   if (num_bytes == 0) return;
   if (file_->Read(piece_.entry.offset + first * row_bytes(), num_bytes, to) < num_bytes)
     Throw(ErrorCode::kDataLoss, path_, " is not as it was written: it ends within ", piece_.name);
-  NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
+  restored_bytes += static_cast<int64_t>(num_bytes);
 }
 
 void PieceSum::Add(int64_t first, int64_t count, const char* data) {

@@ -141,7 +141,7 @@ void DumpSource::ForEachBlock(const Use& use, const Place&) {
     block.count = std::min(most, num_keys() - first);
     for (size_t column = 0; column < num_columns(); ++column)
       Read(column, first, block.count, data[column].data());
-    NoteCheckpointBytes(block.count * row_bytes);
+    restored_bytes += block.count * row_bytes;
     use(block);
   }
 }

@@ -83,7 +83,7 @@ class DumpWriter::Table : public RowsSink {
     return buffer_.data();
   }
   void Append(size_t num_bytes) override {
-    NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
+    saved_bytes += static_cast<int64_t>(num_bytes);
     if (column_ > 0) return files_[column_]->Append(buffer_.data(), num_bytes);
     const auto count = static_cast<int64_t>(num_bytes / sizeof(int64_t));
     num_rows_ += count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The progress of checkpoints, for logging.
+// The progress of checkpoints, for figures and logs.
 #ifndef SOK_OPS_FORMATS_FILES_CHECKPOINT_PROGRESS_H_
 #define SOK_OPS_FORMATS_FILES_CHECKPOINT_PROGRESS_H_
 
@@ -8,10 +8,10 @@
 
 namespace sok {
 
-/// Bytes of tables that this process has written to checkpoints or read from them.
-inline std::atomic<int64_t> checkpoint_bytes{0};
-
-inline void NoteCheckpointBytes(int64_t num_bytes) { checkpoint_bytes += num_bytes; }
+/// Bytes of tables that this process has written to checkpoints and dumps.
+inline std::atomic<int64_t> saved_bytes{0};
+/// Those that it has read from them.
+inline std::atomic<int64_t> restored_bytes{0};
 
 }  // namespace sok
 

@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -32,12 +32,16 @@ _logger = logging.getLogger(__name__)
 class Moved:
     """What this process has saved, or restored, of tables."""
 
+    counted_bytes: Callable[[], int]  # which several at a time share
     count: int = 0
     seconds: float = 0.0
-    bytes: int = 0
+
+    def figures(self) -> dict[str, float]:
+        """See `stats`."""
+        return {"count": self.count, "seconds": self.seconds, "bytes": self.counted_bytes()}
 
 
-saved, restored = Moved(), Moved()
+saved, restored = Moved(c_library.sok_saved_bytes), Moved(c_library.sok_restored_bytes)
 
 
 def bytes_in(tables: Iterable[Table]) -> tf.Tensor:
@@ -90,26 +94,25 @@ def logged(what: str, total_bytes: int = 0, seconds: float | None = None) -> Ite
       seconds: between two lines; None: SECONDS.
     """
     has_ended = threading.Event()
+    done = saved if what.startswith(("saving", "dumping")) else restored
     seconds = SECONDS if seconds is None else seconds
     if not is_connected() or current_ranks().rank == 0:
         with contextlib.suppress(RuntimeError, MemoryError):
             # threading.Thread.start would wait forever if there is no memory for the thread.
-            _thread.start_new_thread(_log, (what, total_bytes, seconds, has_ended))
-    start, before = time.monotonic(), _moved_bytes()
+            _thread.start_new_thread(_log, (what, done, total_bytes, seconds, has_ended))
+    start = time.monotonic()
     try:
         yield
-        done = saved if what.startswith(("saving", "dumping")) else restored
         done.count += 1
         done.seconds += time.monotonic() - start
-        done.bytes += _moved_bytes() - before
     finally:
         has_ended.set()
 
 
-def _log(what, total_bytes, seconds, has_ended):
-    start, before = time.monotonic(), _moved_bytes()
+def _log(what, done, total_bytes, seconds, has_ended):
+    start, before = time.monotonic(), done.counted_bytes()
     while not has_ended.wait(seconds):
-        moved, taken = _moved_bytes() - before, time.monotonic() - start
+        moved, taken = done.counted_bytes() - before, time.monotonic() - start
         if moved > 0:
             _logger.info("%s: %s", what, _line(moved, total_bytes, taken))
 
@@ -123,7 +126,3 @@ def _line(moved: int, total_bytes: int, taken: float) -> str:
         f"{moved / total_bytes:.0%}, {moved / 1e9:.2f} of {total_bytes / 1e9:.2f} GB of tables, "
         f"{speed}, about {left:.0f} s left"
     )
-
-
-def _moved_bytes():
-    return c_library.sok_checkpoint_bytes()

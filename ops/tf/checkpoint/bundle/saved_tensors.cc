@@ -61,4 +61,5 @@ void SavedTensors::VerifySlice(const std::string& name, const tf::TensorSlice& s
 
 }  // namespace sok
 
-SOK_EXPORT int64_t sok_checkpoint_bytes() { return sok::checkpoint_bytes; }
+SOK_EXPORT int64_t sok_saved_bytes() { return sok::saved_bytes; }
+SOK_EXPORT int64_t sok_restored_bytes() { return sok::restored_bytes; }

@@ -111,7 +111,7 @@ void ShardWriter::Write(const char* data, size_t num_bytes) {
   sum_ = tf::crc32c::Extend(sum_, data, num_bytes);
   bytes_to_come_ -= static_cast<int64_t>(num_bytes);
   num_bytes_ += static_cast<int64_t>(num_bytes);
-  NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
+  saved_bytes += static_cast<int64_t>(num_bytes);
 }
 
 void ShardWriter::End() {
