@@ -14,12 +14,13 @@ from tests.distributed.launch import reports, run_ranks
 from tests.support.processes.killed_children import kill_rank_in
 
 NUM_KILLS = int(os.environ.get("SOK_TEST_KILLS", 3))
+NUM_FILES = {"dump": 4 * 4, "pairs": 4 * 3}  # of four tables: keys, rows, slots and a note
 MOST_SECONDS = 0.5  # from the first checkpoint of a process to the end of a rank
 
 
 def assert_whole(steps):
-    """In each model's tensors there is one step."""
-    assert [len(each) for each in steps] == [1, 1]
+    """In the tensors of each model, or of each table, there is one step."""
+    assert [len(each) for each in steps] == [1] * len(steps)
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, pytest.param(4, marks=pytest.mark.thorough)])
@@ -65,7 +66,10 @@ def test_ranks_that_are_killed_while_they_save_beside_steps(num_ranks, times, tm
     reports(run_ranks("checkpoints.steps_beside_saves", num_ranks, tmp_path, "few"))
     resumed = [json.loads(line) for line in (tmp_path / "resumed").read_text().splitlines()]
     assert len(resumed) == times
-    for steps in resumed:
+    for steps, dumped, files in resumed:
+        assert len(steps) == 2 and len(dumped) == 6
         assert_whole(steps)
-    for earlier, later in zip(resumed, resumed[1:]):
+        assert_whole(dumped)
+        assert files == NUM_FILES
+    for (earlier, *_), (later, *_) in zip(resumed, resumed[1:]):
         assert np.all(np.concatenate(later) > np.concatenate(earlier))

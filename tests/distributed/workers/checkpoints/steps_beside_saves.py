@@ -2,8 +2,8 @@
 """Trains two models in threads of one session, and saves and dumps beside them.
 
 Goes on from the newest checkpoint, of which rank 0 adds a line to the file "resumed": how many
-steps it has of each model. Arguments: a folder; "few", to save some times there, or "kill": for
-ever.
+steps it has of each model; what the dumps have, and their files. Arguments: a folder; "few", to
+save some times there, or "kill": for ever.
 """
 
 import json
@@ -18,7 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables
+from sok_compat.checkpoint import dump_to_files, restore_from_files
+from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables, load_tables
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 from tests.support.processes.killed_children import may_be_killed
@@ -38,7 +39,10 @@ class Model:
         if name == "prefetched":
             batch = sok.prefetch_lookups(batch)
         layers = [
-            sok.All2AllDenseEmbedding(NUM_KEYS, 4, 1, 1, dynamic_input=True) for _ in range(2)
+            sok.All2AllDenseEmbedding(
+                NUM_KEYS, 4, 1, 1, dynamic_input=True, embedding_initializer="ones"
+            )
+            for _ in range(2)
         ]
         self.tables = [layer.embedding_variable for layer in layers]
         self.dense = tf1.get_variable(name, [1])
@@ -94,15 +98,19 @@ def steps_in(path, models):
     ]
 
 
-def steps_in_dump(folder, models):
-    """As steps_in, of the tables."""
-    return [
-        np.unique([
-            np.fromfile(Path(folder, f"{each.table_name.replace('/', '_')}-a-a"), "<f4", offset=296)
-            for each in model.tables
-        ])
+def steps_in_dumps(folder, models):
+    """As steps_in, of the tables of a dump; then the numbers in each pair of files, of its rows."""
+    stems = [[each.table_name.replace("/", "_") for each in model.tables] for model in models]
+    slots = [
+        [np.fromfile(Path(folder, f"dump/{stem}-a-a"), "<f4", offset=296) for stem in of_model]
+        for of_model in stems
+    ]
+    pairs = [
+        np.fromfile(Path(folder, f"pairs/{each.table_name}_values.file"), "<f4")
         for model in models
-    ]  # fmt: skip
+        for each in model.tables
+    ]
+    return [*map(np.unique, slots), *map(np.unique, pairs)]
 
 
 class SlowStep:
@@ -144,7 +152,11 @@ class Job:
         self.models = [Model(name) for name in MODELS]
         self._slow_step = SlowStep(self.models[0])
         tables = [table for model in self.models for table in model.dumped()]
-        self._dump = dump_tables(tf.constant(f"{folder}/dump"), tables)
+        self._dumps = [dump_tables(tf.constant(f"{folder}/dump"), tables)]
+        self._loads = [load_tables(tf.constant(f"{folder}/dump"), tables)]
+        for each in tables:
+            self._dumps.append(dump_to_files(each.table, f"{folder}/pairs"))
+            self._loads.append(restore_from_files(each.table, f"{folder}/pairs"))
         self.dumped = []  # what was in each dump
         self._saver = tf1.train.Saver(max_to_keep=NUM_SAVES + 3)
         with mock.patch.dict(os.environ, SOK_STALL_TIMEOUT_SECONDS="1"):
@@ -165,11 +177,21 @@ class Job:
         newest = tf.train.latest_checkpoint(self._folder)
         if newest is None:
             return 0
+        load, *loads_of_pairs = self._loads
+        dump, *dumps_of_pairs = self._dumps
+        for ops in ([load, dump], [*loads_of_pairs, *dumps_of_pairs]):
+            for op in ops:  # what a killed process has left is read, and cleared
+                self._session.run(op)
         self._saver.restore(self._session, newest)
         if RANK == 0:
-            with Path(self._folder, "resumed").open("a") as lines:
-                steps = [each.tolist() for each in steps_in(newest, self.models)]
-                print(json.dumps(steps), file=lines)
+            folder = Path(self._folder)
+            steps, dumped = steps_in(newest, self.models), steps_in_dumps(folder, self.models)
+            files = {name: len(os.listdir(folder / name)) for name in ("dump", "pairs")}
+            with (folder / "resumed").open("a") as lines:
+                print(
+                    json.dumps([*([e.tolist() for e in each] for each in (steps, dumped)), files]),
+                    file=lines,
+                )
         return int(newest.rpartition("-")[2]) + 1
 
     def save(self, name):
@@ -187,9 +209,10 @@ class Job:
             paths.append(self._saver.save(self._session, f"{self._folder}/model", number))
             for trainer in trainers:
                 trainer.wait_for_step()
-            self._session.run(self._dump)
+            for dump in self._dumps:
+                self._session.run(dump)
             if RANK == 0 and len(self.dumped) < NUM_SAVES:
-                self.dumped.append(steps_in_dump(f"{self._folder}/dump", self.models))
+                self.dumped.append(steps_in_dumps(self._folder, self.models))
             if number == numbers[0]:
                 may_be_killed(self._folder, RANK)
         saved.set()
