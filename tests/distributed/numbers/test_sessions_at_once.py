@@ -35,6 +35,18 @@ def test_initializers_on_all_ranks_follow_a_step_that_failed_on_one():
     assert of_rank_0 == of_rank_1 == [[3.0], [4.0]]
 
 
+@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
+def test_an_op_that_fails_on_one_rank_while_rows_come_fails_its_step_alone(num_ranks):
+    *others, last = reports(run_ranks("numbers.sessions", num_ranks, "beside"))
+    for rank in (*others, last):
+        assert rank[::2] == [True] * len(rank[::2])
+    assert all("no batch today" in seen for seen in last[1::2])
+    for rank in others:
+        of_failed = [seen for seen in rank[1::2] if seen is not True]
+        assert of_failed
+        assert all(f"rank {num_ranks - 1} failed in this step" in seen for seen in of_failed)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_step_that_one_rank_skips_meets_no_other_session(step):

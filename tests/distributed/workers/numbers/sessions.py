@@ -3,7 +3,8 @@
 
 With a number: two sessions of one graph in one thread, and the last rank raises before its lookup
 in that step of the first session. With "again": initializers that some ranks run; with "failed":
-initializers that all ranks run, after a lookup whose step failed on the last one.
+initializers that all ranks run, after a lookup whose step failed on the last one. With "beside":
+steps in which another op of the last rank fails while rows are exchanged.
 """
 
 import itertools
@@ -146,6 +147,41 @@ def initialize_after_failed_lookup():
     return seen
 
 
+def fail_beside_lookups():
+    """[step] of whether the rows are those of the keys, or the error. Each second step fails."""
+    random = np.random.default_rng(RANK)
+
+    def fail_later(seconds):
+        if seconds >= 0:
+            time.sleep(seconds)
+            raise ValueError("no batch today")
+        return seconds
+
+    with tf.Graph().as_default() as graph:
+        table = Table(NUM_KEYS, 4, "uniform", use_hash_index=False)
+        keys, seconds = (tf.compat.v1.placeholder(dtype) for dtype in (tf.int64, tf.float64))
+        (rows,) = lookup_group([Lookup(table, tf.reshape(keys, [-1]))], insert=True)
+        begins = [op for op in graph.get_operations() if op.type == "SokBeginCollective"]
+        with tf.control_dependencies(begins):  # a step that fails before is none of the lookup
+            beside = tf.compat.v1.py_func(fail_later, [seconds], tf.float64)
+        init, seen = tf.compat.v1.global_variables_initializer(), []
+    session = tf.compat.v1.Session(graph=graph, config=session_config())
+    session.run(init)
+    wait_for_all_ranks()
+    values = session.run(rows, {keys: np.arange(NUM_KEYS)})
+    for step in range(4 * NUM_STEPS):
+        batch = random.integers(0, NUM_KEYS, 2000)
+        fails = RANK == SIZE - 1 and step % 2 == 1
+        wait = random.uniform(0, 0.004)
+        feeds = {keys: batch, seconds: wait if fails else -1.0}
+        time.sleep(0 if fails else wait)
+        try:
+            seen.append(np.array_equal(session.run([rows, beside], feeds)[0], values[batch]))
+        except tf.errors.OpError as error:
+            seen.append(error.message)
+    return seen
+
+
 def run(session, fetches, seed):
     """The values of all rows that came, in steps with pauses of this rank's own."""
     rng = np.random.default_rng([RANK, seed])
@@ -195,5 +231,7 @@ if __name__ == "__main__":
         report(initialize_again())
     elif sys.argv[1:2] == ["failed"]:
         report(initialize_after_failed_lookup())
+    elif sys.argv[1:2] == ["beside"]:
+        report(fail_beside_lookups())
     else:
         report(skip(int(sys.argv[1])) if len(sys.argv) > 1 else in_any_order())
