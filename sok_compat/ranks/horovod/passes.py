@@ -3,7 +3,8 @@
 capacity: sums over the passes of a step.
 
 Horovod adds gradients up in dense variables of the trained variables' shapes, which these tables do
-not have. Their slices are kept one behind another instead.
+not have. Their slices are kept one behind another instead. A pass is a lookup of its own: a key
+that a filter admits in one is trained by the gradients of that pass and of later ones.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ SCRIPTS = [
     "by hand",
     "passes of a table and others",
     "passes of a table",
+    "passes of a filtered table",
 ]
 
 

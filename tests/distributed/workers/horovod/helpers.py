@@ -4,12 +4,15 @@
 One process runs the same scripts without Horovod, on the global batch.
 """
 
+import collections
+
 import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
 from sok_compat.deeprec.optimizer_rules import train_optimizers
+from sok_compat.deeprec.variables.options import CounterFilter, EmbeddingVariableOption
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.runtime import integrations
 from tests.distributed.workers.global_batch import GLOBAL_BATCH, division
@@ -149,11 +152,9 @@ def after_training(broadcast):
     return after
 
 
-def add_up(with_dense, steps_to_live=None):
+def add_up(with_dense, **options):
     """A table without a capacity: a step adds up two halves of a rank's part of the batch."""
-    table = get_embedding_variable(
-        "table", 2, initializer=tf1.ones_initializer(), steps_to_live=steps_to_live
-    )
+    table = get_embedding_variable("table", 2, initializer=tf1.ones_initializer(), **options)
     keys = tf1.placeholder(tf.int64, [None])
     dense = [tf1.Variable([[1.0], [2.0]], use_resource=True)] if with_dense else []
     rows = embedding_lookup(table, keys)
@@ -172,6 +173,26 @@ def add_up(with_dense, steps_to_live=None):
                 session.run(step, {keys: part})
         exported = session.run(table.export()[:2])
         return session.run(dense), [dict(zip(exported[0].tolist(), exported[1]))]
+
+
+def add_up_filtered():
+    """As add_up of a table that a key enters when it has come three times; of one process a dict,
+    of what the passes of two ranks look up."""
+    if hvd:
+        return add_up(False, ev_option=EmbeddingVariableOption(filter_option=CounterFilter(3)))
+    counts, rows, squares = collections.Counter(), {}, {}
+    for number in range(NUM_STEPS):
+        gradients = collections.Counter()
+        for keys in np.random.default_rng(number).integers(0, 6, [2, 2, 4]).swapaxes(0, 1):
+            read = {key: rows.get(key, 0.0) for key in keys.ravel()}
+            counts.update(keys.ravel())
+            rows.update({key: rows.get(key, 1.0) for key in read if counts[key] >= 3})
+            for key in keys.ravel():  # the mean of a pass, and over two of them
+                gradients[key] += 2 * (2 * read[key] - key) / keys.size / 2 if key in rows else 0
+        for key in gradients.keys() & rows.keys():
+            squares[key] = squares.get(key, 0.1) + gradients[key] ** 2
+            rows[key] -= 0.1 * gradients[key] / np.sqrt(squares[key])
+    return [], [{int(key): [row, row] for key, row in rows.items()}]
 
 
 def error_of_passes():
@@ -217,6 +238,8 @@ if __name__ == "__main__":
     }.items():
         with tf.Graph().as_default():
             seen[title] = add_up(with_dense)
+    with tf.Graph().as_default():
+        seen["passes of a filtered table"] = add_up_filtered()
     with tf.Graph().as_default():
         seen["evicts"] = error_of_passes()
     report(seen)
