@@ -71,7 +71,7 @@ class FileFaults:
 
     def while_restoring(self, method, keys, rows, count):
         """Restores while another thread looks up the last `count` of the keys, which inserts them
-        where they are not held; returns for how many the table holds another row than `rows`."""
+        where they are absent; returns for how many the table has another row than `rows`."""
         self.write_files(keys, rows)
         load = {"restore": self._restore_op, "load": lambda: self._load_op(rows)}[method]()
         found = self._find_op(keys[-count:])
@@ -89,8 +89,8 @@ class FileFaults:
         finally:
             done.set()
             thread.join()
-        held = dict(zip(*self.export()))
-        return sum(not np.array_equal(held[key], row) for key, row in zip(keys, rows))
+        exported = dict(zip(*self.export()))
+        return sum(not np.array_equal(exported[key], row) for key, row in zip(keys, rows))
 
     def change(self, part, name="file"):
         """One bit of one of the files."""

@@ -234,12 +234,12 @@ class TableOps(LookupOps, FileFaults):
         return self._run(lambda: ops.sok_rows_in_use(self.handle))
 
     def contents(self):
-        """The keys that are held, in the order of row ids, their rows and what the slots hold."""
+        """The live keys in the order of row ids, their rows, and the values of slots."""
 
         def read():
             keys, rows = ops.sok_export_table(self.handle)
             row_ids = ops.sok_rows_in_use(self.handle)
-            if not self.spec.use_hash_index:  # all keys are there, those that are held among them
+            if not self.spec.use_hash_index:  # all keys are exported, the live ones among them
                 keys, rows = tf.gather(keys, row_ids), tf.gather(rows, row_ids)
             slots = [
                 tf.raw_ops.ResourceGather(resource=slot, indices=row_ids, dtype=tf.float32)

@@ -32,14 +32,14 @@ def test_a_key_gets_its_row_when_it_has_come_often_enough(graph, key_filter):
     known = steps.variable.get_frequency([[5, 6], [7, 8]])
     with initialized_session() as session:
         assert steps.train(session, 5, 6, 5) == [NO_PERMISSION] * 3
-        assert steps.held(session) == {}
+        assert steps.stored(session) == {}
         assert steps.read(session, 5, 5, 5, 7) == [NO_PERMISSION] * 4  # inference counts nothing
         assert session.run(known).tolist() == [[2, 1], [0, 0]]
         assert steps.train(session, 5, 6) == [NO_PERMISSION] * 2
-        assert steps.held(session) == {5: (0.75, 1, 3)}
+        assert steps.stored(session) == {5: (0.75, 1, 3)}
         assert steps.read(session, 5, 6) == [0.75, NO_PERMISSION]
         assert steps.train(session, 5, 6, 7, 5) == [0.75, NO_PERMISSION, NO_PERMISSION, 0.75]
-        assert steps.held(session) == {5: (0.25, 2, 5), 6: (0.75, 2, 3)}
+        assert steps.stored(session) == {5: (0.25, 2, 5), 6: (0.75, 2, 3)}
         assert session.run(known).tolist() == [[5, 3], [1, 0]]
 
 
@@ -48,8 +48,8 @@ def test_a_filter_that_lets_all_in(graph, freq):
     steps = Steps(get_variable(filter_option=CounterFilter(freq)))
     with initialized_session() as session:
         assert steps.train(session, 5, 5) == [1.0, 1.0]
-        held_keys, rows, versions, freqs = session.run(steps.contents)
-    assert held_keys.tolist() == [5] and rows[0, 0] == 0.5
+        keys, rows, versions, freqs = session.run(steps.contents)
+    assert keys.tolist() == [5] and rows[0, 0] == 0.5
     assert versions.tolist() == [0][:freq] and freqs.tolist() == [2][:freq]
 
 
@@ -198,8 +198,8 @@ def test_lookups_of_a_step_admit_together_in_any_order(graph):
     train = optimizer.apply_gradients([(clipped, variable)], step)
     with initialized_session() as session:
         session.run(train)
-        held = dict(zip(*(x.tolist() for x in session.run(variable.export()[:2]))))
-        assert held == {5: [-59.5] * 2, 6: [-104.5] * 2}
+        exported = dict(zip(*(x.tolist() for x in session.run(variable.export()[:2]))))
+        assert exported == {5: [-59.5] * 2, 6: [-104.5] * 2}
         assert session.run(variable.get_frequency([5, 6, 7, 8])).tolist() == [4, 4, 1, 1]
         squares = sum(x**2 for x in (1, 1, 1, 10, 20, 10, 100, 200))
         assert session.run(norm) == pytest.approx((2 * squares) ** 0.5)
@@ -277,9 +277,9 @@ def test_rows_of_an_initializer_that_is_run(graph):
     steps = Steps(get_variable(values, init=init, filter_option=CounterFilter(2)))
     with initialized_session() as session:
         steps.train(session, 5, 6, 6, 9)
-        assert {k: v[0] for k, v in steps.held(session).items()} == {6: 3.5}
+        assert {k: v[0] for k, v in steps.stored(session).items()} == {6: 3.5}
         steps.train(session, 9, 5, 3)
-        assert {k: v[0] for k, v in steps.held(session).items()} == {6: 3.5, 5: 1.75, 9: 1.75}
+        assert {k: v[0] for k, v in steps.stored(session).items()} == {6: 3.5, 5: 1.75, 9: 1.75}
 
 
 def test_a_key_without_a_row_costs_no_row(graph):
@@ -288,7 +288,7 @@ def test_a_key_without_a_row_costs_no_row(graph):
         for first in range(0, 40_000, 2000):
             steps.train(session, *range(first, first + 2000))
         assert session.run(steps.variable.total_count()).tolist() == [0, 2]
-        assert steps.train(session, -1, -1, -1) and steps.held(session).keys() == {-1}
+        assert steps.train(session, -1, -1, -1) and steps.stored(session).keys() == {-1}
         assert session.run(found_rows(steps.variable, [-1])).tolist() == [0]  # the first row
         assert len(session.run(steps.variable.waiting_keys())[0]) == 40_000
 
@@ -304,7 +304,7 @@ def test_what_is_recorded_by_the_environment(graph, monkeypatch):
     with initialized_session() as session:
         for ids in ([5], [6], [5]):
             steps.train(session, *ids)
-        assert steps.held(session) == {5: (0.5, 2, 2), 6: (0.75, 1, 1)}
+        assert steps.stored(session) == {5: (0.5, 2, 2), 6: (0.75, 1, 1)}
         assert session.run(steps.variable.get_version([5, 9])).tolist() == [2, 0]
 
 
@@ -312,26 +312,26 @@ class Model:
     """What a variable with CounterFilter(3) and GlobalStepEvict(2) holds after Steps."""
 
     def __init__(self):
-        self.held, self.waiting, self.step = {}, {}, 0  # {key: [value, version, freq]}
+        self.stored, self.waiting, self.step = {}, {}, 0  # {key: [value, version, freq]}
 
     def train(self, ids):
-        read = [self.held[key][0] if key in self.held else NO_PERMISSION for key in ids]
+        read = [self.stored[key][0] if key in self.stored else NO_PERMISSION for key in ids]
         for key in ids:
-            known = self.held.get(key) or self.waiting.setdefault(key, [1.0, 0, 0])
+            known = self.stored.get(key) or self.waiting.setdefault(key, [1.0, 0, 0])
             known[1:] = [self.step, known[2] + 1]
         for key in ids:
-            known = self.held.get(key) or self.waiting[key]
+            known = self.stored.get(key) or self.waiting[key]
             known[0] -= 0.25 if known[2] >= 3 else 0.0
         admitted = {key: known for key, known in self.waiting.items() if known[2] >= 3}
-        self.held.update(admitted)
+        self.stored.update(admitted)
         self.waiting = {k: known for k, known in self.waiting.items() if k not in admitted}
         self.step += 1
         return read
 
     def evict(self):
-        self.held, self.waiting = (
+        self.stored, self.waiting = (
             {k: known for k, known in keys.items() if known[1] >= self.step - 2}
-            for keys in (self.held, self.waiting)
+            for keys in (self.stored, self.waiting)
         )
 
 
@@ -347,6 +347,6 @@ def test_random_steps_follow_the_model(graph, seed):
             if rng.random() < 0.3:
                 session.run(evict)
                 model.evict()
-            assert steps.held(session) == {key: tuple(k) for key, k in model.held.items()}
+            assert steps.stored(session) == {key: tuple(k) for key, k in model.stored.items()}
             known = {key: (step, freq) for key, freq, step in zip(*session.run(waiting))}
             assert known == {key: tuple(k[1:]) for key, k in model.waiting.items()}

@@ -211,8 +211,8 @@ def test_partitioner(graph, in_scope):
         np.testing.assert_array_equal(session.run(rows), np.ones([2, 4, 2]))
         session.run(gradients)
         for number, part in enumerate(variable):
-            held = session.run(part.export())[0]
-            assert set(held) == {key for key in keys.ravel() if key % 1000 % 3 == number}
+            exported = session.run(part.export())[0]
+            assert set(exported) == {key for key in keys.ravel() if key % 1000 % 3 == number}
         assert session.run(variable.total_count()).tolist() == [7, 2]
 
 

@@ -63,8 +63,8 @@ def test_default_rows(graph, kind, where):
         session.run(gradient)
         assert session.run(variable.total_count()).tolist() == [10, 3]
         np.testing.assert_array_equal(session.run(rows), before)
-        held, held_rows, versions, freqs = session.run(variable.export())
-    assert dict(zip(held, map(tuple, held_rows))) == dict(zip(keys, map(tuple, before)))
+        exported, exported_rows, versions, freqs = session.run(variable.export())
+    assert dict(zip(exported, map(tuple, exported_rows))) == dict(zip(keys, map(tuple, before)))
     assert versions.shape == freqs.shape == (0,)
 
 

@@ -26,9 +26,9 @@ def test_old_keys_go_when_a_checkpoint_is_saved(graph, tmp_path):
     with initialized_session() as session:
         for ids in ([5, 6], [7], [6], [7]):
             steps.train(session, *ids)
-        assert steps.held(session) == {5: (0.75, 0, 1), 6: (0.5, 2, 2), 7: (0.5, 3, 2)}
+        assert steps.stored(session) == {5: (0.75, 0, 1), 6: (0.5, 2, 2), 7: (0.5, 3, 2)}
         saver.save(session, str(tmp_path / "model"))
-        assert steps.held(session) == {6: (0.5, 2, 2), 7: (0.5, 3, 2)}
+        assert steps.stored(session) == {6: (0.5, 2, 2), 7: (0.5, 3, 2)}
     assert dict(tf.train.list_variables(str(tmp_path)))["v-keys"] == [2]
 
 
@@ -42,17 +42,17 @@ def test_old_keys_are_gone_from_increments(graph, tmp_path):
         for ids in ([7], [6], [7]):
             steps.train(session, *ids)
         path = saver.save_increment(session, path, 1)
-        held = steps.held(session)
-        assert held.keys() == {6, 7}
+        stored = steps.stored(session)
+        assert stored.keys() == {6, 7}
         assert tf.train.load_variable(path, "v.increment-keys").tolist() == [6, 7]
         assert tf.train.load_variable(path, "v.increment-gone").tolist() == [5, 8]
         steps.train(session, 5, 6)
         path = saver.save_increment(session, str(tmp_path / "model"), 2)
-        held = steps.held(session)
+        stored = steps.stored(session)
         assert tf.train.load_variable(path, "v.increment-gone").tolist() == []
         steps.train(session, 9)
         saver.restore(session, path)
-        assert steps.held(session) == held and held.keys() == {5, 6, 7}
+        assert steps.stored(session) == stored and stored.keys() == {5, 6, 7}
 
 
 def test_light_rows_go_when_a_checkpoint_is_saved(graph, tmp_path):
@@ -60,11 +60,11 @@ def test_light_rows_go_when_a_checkpoint_is_saved(graph, tmp_path):
     saver = tf1.train.Saver()
     with initialized_session() as session:
         steps.train(session, 5, 6, 7, 7)
-        assert {k: v[0] for k, v in steps.held(session).items()} == {5: 0.75, 6: 0.75, 7: 0.5}
+        assert {k: v[0] for k, v in steps.stored(session).items()} == {5: 0.75, 6: 0.75, 7: 0.5}
         saver.save(session, str(tmp_path / "model"))
-        assert steps.held(session) == {}
+        assert steps.stored(session) == {}
         assert steps.train(session, 7) == [1.0]
-        assert steps.held(session) == {7: (0.75, 1, 1)}
+        assert steps.stored(session) == {7: (0.75, 1, 1)}
 
 
 def test_slots_of_a_row_start_afresh(graph):
@@ -77,9 +77,9 @@ def test_slots_of_a_row_start_afresh(graph):
         for ids in ([5], [5], [5], [6], [6]):
             steps.train(session, *ids)
         session.run(evict)
-        assert steps.held(session).keys() == {6}
+        assert steps.stored(session).keys() == {6}
         steps.train(session, 7)
-        row = steps.held(session)[7][0]
+        row = steps.stored(session)[7][0]
     np.testing.assert_allclose(row, 1.0 - 0.5 / np.sqrt(1.1), rtol=1e-6)
 
 
@@ -93,7 +93,7 @@ def test_a_global_step_of_the_scripts_own(graph):
         for ids in ([5], [6], [7]):
             steps.train(session, *ids)
         session.run(evict)
-        assert {key: known[1] for key, known in steps.held(session).items()} == {7: 2}
+        assert {key: known[1] for key, known in steps.stored(session).items()} == {7: 2}
 
 
 def test_a_step_that_fails_keeps_no_rows(graph):

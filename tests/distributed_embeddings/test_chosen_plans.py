@@ -96,12 +96,12 @@ def test_layers_that_cannot_be_cut_are_copied():
 
 def test_each_number_of_all_tables_is_somewhere_once():
     chosen = plan(TINY, 8, "auto", INPUTS, workload=Workload(hotness=HOTNESS))
-    held = [0] * len(TINY)
+    num_floats = [0] * len(TINY)
     for part in placed_parts(chosen):
         first, end = map(int, part.where.split()[1].split(":")) if ":" in part.where else (0, 0)
         columns = end - first if "columns" in part.where else TINY[part.table][1]
-        held[part.table] += part.num_rows * columns / (8 if part.where == "copy" else 1)
-    assert held == [rows * columns for rows, columns in TINY]
+        num_floats[part.table] += part.num_rows * columns / (8 if part.where == "copy" else 1)
+    assert num_floats == [rows * columns for rows, columns in TINY]
 
 
 def test_one_rank_has_all():

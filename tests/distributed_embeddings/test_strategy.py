@@ -87,9 +87,9 @@ def test_each_column_is_somewhere_once(num_ranks, strategy, threshold):
     made = plan(shapes, num_ranks, strategy=strategy, column_slice_threshold=threshold)
     for table, (rows, columns) in enumerate(shapes):
         slices = [one for rank in made.plans for one in rank.slices if one.table == table]
-        held = [column for one in slices for column in range(
+        covered = [column for one in slices for column in range(
             one.first_column, one.first_column + one.num_columns)]  # fmt: skip
-        assert held == list(range(columns))  # from left to right in the order of ranks
+        assert covered == list(range(columns))  # from left to right in the order of ranks
         assert {one.num_rows for one in slices} == {rows}
 
 

@@ -45,7 +45,7 @@ class FakeStored:
     def __init__(self, options, gpu, num_threads):
         self.streams = []
         self.sizes = []
-        self.num_held = 0
+        self.num_keys = 0
 
     @property
     def size(self):
@@ -55,7 +55,7 @@ class FakeStored:
         self.streams.append(stream)
 
     def export(self, stream, capacity, keys, rows):
-        return self.num_held
+        return self.num_keys
 
 
 @pytest.fixture
@@ -90,14 +90,14 @@ def test_bad_streams(table, stream):
 
 
 @pytest.mark.parametrize(
-    "sizes, num_held, shape",
+    "sizes, num_keys, shape",
     [
         ([3], 3, (3, 2)),
         ([3], 2, (2, 2)),  # another thread has erased a key in between
         ([3, 5], 5, (5, 2)),  # or inserted two
     ],
 )
-def test_export_gives_as_many_keys_as_came(table, stored, sizes, num_held, shape):
-    stored.sizes, stored.num_held = sizes, num_held
+def test_export_gives_as_many_keys_as_came(table, stored, sizes, num_keys, shape):
+    stored.sizes, stored.num_keys = sizes, num_keys
     keys, rows = table.export()
     assert (keys.shape, rows.shape) == (shape[:1], shape)

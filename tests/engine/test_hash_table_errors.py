@@ -14,11 +14,11 @@ from tests.support.processes.subprocess_python import run_python
 @pytest.fixture
 def table(new_table):
     """A table of capacity 4 with the keys 1, 2, 3; fails the test if a call changed it."""
-    held = new_table(2, capacity=4, name="users")
-    held.insert([1, 2, 3])
-    before = held.export()
-    yield held
-    after = held.export()
+    table = new_table(2, capacity=4, name="users")
+    table.insert([1, 2, 3])
+    before = table.export()
+    yield table
+    after = table.export()
     np.testing.assert_array_equal(after[0], before[0])
     np.testing.assert_array_equal(after[1], before[1])
 

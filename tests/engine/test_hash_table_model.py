@@ -32,9 +32,9 @@ class AgainstDict(RuleBasedStateMachine):
     def keys_of(self, numbers):
         return [self.pool[number % len(self.pool)] for number in numbers]
 
-    def held_keys_of(self, numbers):
-        held = sorted(self.rows)
-        return [held[number % len(held)] for number in numbers] if held else []
+    def known_keys_of(self, numbers):
+        known = sorted(self.rows)
+        return [known[number % len(known)] for number in numbers] if known else []
 
     batches = st.lists(st.integers(0, 10_000), max_size=80)
 
@@ -60,7 +60,7 @@ class AgainstDict(RuleBasedStateMachine):
 
     @rule(numbers=batches)
     def scatter_add(self, numbers):
-        keys = self.held_keys_of(numbers)
+        keys = self.known_keys_of(numbers)
         values = np.ones((len(keys), DIM), np.float32)
         self.table.scatter_add(keys, values)
         for key in keys:
@@ -68,7 +68,7 @@ class AgainstDict(RuleBasedStateMachine):
 
     @rule(numbers=batches)
     def assign(self, numbers):
-        keys = self.held_keys_of(numbers)
+        keys = self.known_keys_of(numbers)
         values = np.arange(len(keys) * DIM, dtype=np.float32).reshape(-1, DIM)
         self.table.assign(keys, values)
         for key, value in zip(keys, values):
@@ -101,11 +101,11 @@ class AgainstDict(RuleBasedStateMachine):
             return
         assert len(self.table) == len(self.rows)
         row_ids = self.table.find(self.pool)
-        held = row_ids[row_ids >= 0]
-        assert len(set(held.tolist())) == len(held) == len(self.rows)
+        in_use = row_ids[row_ids >= 0]
+        assert len(set(in_use.tolist())) == len(in_use) == len(self.rows)
         assert [key in self.rows for key in self.pool] == (row_ids >= 0).tolist()
         keys, rows = self.table.export()
-        np.testing.assert_array_equal(self.table.find(keys), np.sort(held))
+        np.testing.assert_array_equal(self.table.find(keys), np.sort(in_use))
         for key, row in zip(keys.tolist(), rows):
             np.testing.assert_array_equal(row, self.rows[key])
 

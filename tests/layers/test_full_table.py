@@ -34,15 +34,15 @@ def make_training(optimizer, initializer=None):
     return keys, output, optimizer.train_tables(gradients, [table]), table
 
 
-def message_for(num_held, num_new):
+def message_for(num_keys, num_new):
     return (
         rf"table 'EmbeddingVariable' is full: its capacity is {CAPACITY} keys, it holds "
-        rf"{num_held}, and {num_new} new keys came; raise .*max_vocabulary_size_per_gpu"
+        rf"{num_keys}, and {num_new} new keys came; raise .*max_vocabulary_size_per_gpu"
     )
 
 
 @pytest.mark.parametrize("optimizer", COMMON_OPTIMIZERS, ids=str)
-def test_training_goes_on_with_the_keys_held(sok, optimizer, initializer):
+def test_training_goes_on_with_the_keys_it_has(sok, optimizer, initializer):
     keys, output, train, table = make_training(optimizer, initializer)
     exported = table.export()
     with initialized_session() as session:
@@ -53,8 +53,8 @@ def test_training_goes_on_with_the_keys_held(sok, optimizer, initializer):
         for old, kept in zip(before, session.run(exported)):
             np.testing.assert_array_equal(kept, old)
         session.run(train, {keys: [13, 10]})  # one new key still fits
-        held, rows = session.run(exported)
-        assert held.tolist() == [10, 11, 12, 13]
+        found, rows = session.run(exported)
+        assert found.tolist() == [10, 11, 12, 13]
         assert np.all(rows[0] != before[1][0])
         with pytest.raises(tf.errors.ResourceExhaustedError, match=message_for(4, 1)):
             session.run(train, {keys: [20]})

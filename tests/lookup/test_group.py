@@ -173,10 +173,10 @@ def test_tables_of_outputs_that_are_not_used(graph, num_tables):
     keys = tf.constant([5, 9], tf.int64)
     outputs = lookup_group([Lookup(table, keys) for table in tables], WITH_GRADIENT)
     gradients = tf.gradients(outputs[0], tables)
-    held = [table.export()[0] for table in tables]
+    exported = [table.export()[0] for table in tables]
     with initialized_session() as session:
         values = [slices.values for slices in session.run(gradients)]
-        assert [keys.tolist() for keys in session.run(held)] == [[5, 9]] * num_tables
+        assert [keys.tolist() for keys in session.run(exported)] == [[5, 9]] * num_tables
     np.testing.assert_array_equal(values[0], np.ones([2, 2]))
     np.testing.assert_array_equal(values[1:], np.zeros([num_tables - 1, 2, 2]))
 
@@ -199,7 +199,7 @@ def test_steps_at_once_of_groups_in_other_orders(graph):
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(work, range(4)))
         for i, table in enumerate(tables):
-            held, rows = session.run(table.export())
+            exported, rows = session.run(table.export())
             forward, reverse = batches_of_steps[::2] + i, batches_of_steps[1::2] + 4 - i
-            assert {*held} == {*forward.ravel(), *reverse.ravel()}
+            assert {*exported} == {*forward.ravel(), *reverse.ravel()}
             assert (rows == 1).all()

@@ -92,8 +92,8 @@ def pool():
         yield threads
 
 
-def run_until_held(session, step):
-    """Runs steps until one is held, which its time limit ends; how many have run."""
+def run_until_blocked(session, step):
+    """Runs steps until one is blocked, which its time limit ends; how many have run."""
     options = tf1.RunOptions(timeout_in_ms=3000)  # far more than one that runs takes
     for num_steps in range(10**6):
         try:
@@ -106,7 +106,7 @@ def test_a_step_that_has_begun_is_waited_for_and_others_are_not(model, pool, tmp
     with initialized_session() as session:
         with model.paused_step(session, pool):
             saving = pool.submit(model.save, session, tmp_path / "model")
-            num_before = run_until_held(session, model.step)
+            num_before = run_until_blocked(session, model.step)
         assert model.steps_in(saving.result()) == [num_before + 1]
         session.run(model.step)
         path = model.save(session, tmp_path / "later")
@@ -120,7 +120,7 @@ def test_a_restore_is_one_moment(model, pool, tmp_path):
         path = model.save(session, tmp_path / "model")
         with model.paused_step(session, pool):
             restoring = pool.submit(model.restore, session, path)
-            run_until_held(session, model.step)
+            run_until_blocked(session, model.step)
             assert not restoring.done()
         restoring.result()
         assert model.steps_in(model.save(session, tmp_path / "restored")) == [1]
@@ -130,7 +130,7 @@ def test_two_saves_at_once(model, pool, tmp_path):
     with initialized_session() as session:
         with model.paused_step(session, pool):
             savings = [pool.submit(model.save, session, tmp_path / name / "model") for name in "ab"]
-            num_before = run_until_held(session, model.step)
+            num_before = run_until_blocked(session, model.step)
         steps = [model.steps_in(saving.result()) for saving in savings]
         assert steps == [[num_before + 1]] * 2
         session.run(model.step)
@@ -151,7 +151,7 @@ def test_a_save_that_ends_early_lets_steps_go_on(model, pool, tmp_path):
 
 
 def test_a_step_that_does_not_end(sok, pool, tmp_path, monkeypatch):
-    """The save fails, the checkpoint before stays, and what was held goes on."""
+    """The save fails, the checkpoint before stays, and the blocked steps go on."""
     monkeypatch.setenv("SOK_STALL_TIMEOUT_SECONDS", "0.5")
     model = Model(sok)
     with initialized_session() as session:

@@ -37,7 +37,7 @@ def test_what_was_used_last_stays(run, initializer):
         return run.apply(optimizer, lambda: tf.reduce_sum(lookup(table, keys, True)), table)
 
     train = run.repeated(step)
-    held = run.repeated(lambda: list(table.export()))
+    entries = run.repeated(lambda: list(table.export()))
     used = {}  # {key: its row}, the last used last
 
     def model(keys):
@@ -53,7 +53,7 @@ def test_what_was_used_last_stays(run, initializer):
         keys = np.sort(rng.choice(9, 3, replace=False))
         train(keys)
         model(keys.tolist())
-        kept, rows = held()
+        kept, rows = entries()
         assert dict(zip(kept.tolist(), rows[:, 0].tolist())) == used
 
 
@@ -104,11 +104,11 @@ def test_keys_that_are_not_drawn_are_zeros_that_a_mean_counts(run, initializer):
             return [means, gradient.values, table.num_keys(), table.export()[0]]
 
     keys = np.repeat(np.arange(200), 2)
-    means, gradients, num_keys, held = run.repeated(step)(keys)
+    means, gradients, num_keys, exported = run.repeated(step)(keys)
     is_drawn = means[:, 0] > 0
     assert 20 < num_keys < 80 and num_keys == is_drawn.sum() == len(gradients)
     assert set(means[is_drawn, 0]) == {1.0}
-    assert set(held) == set(np.flatnonzero(is_drawn))
+    assert set(exported) == set(np.flatnonzero(is_drawn))
 
 
 def test_a_mean_counts_keys_that_are_not_drawn(run):
@@ -217,11 +217,11 @@ def test_initial_rows_of_keys_that_are_drawn(graph):
     )
     with initialized_session() as session:
         found = session.run(rows)
-        held, held_rows = session.run(table.export())
-    assert 0 < len(held) < 6
+        exported, exported_rows = session.run(table.export())
+    assert 0 < len(exported) < 6
     for key, row in zip(range(5, 11), found.tolist()):
-        assert row == ([key, -key] if key in held else [0, 0])
-    assert held_rows[:, 0].tolist() == held.tolist()
+        assert row == ([key, -key] if key in exported else [0, 0])
+    assert exported_rows[:, 0].tolist() == exported.tolist()
 
 
 def test_what_cannot_be(graph):

@@ -62,10 +62,10 @@ def test_lookup_and_export(run, dtype, use_hash_index):
     assert run(table.num_keys) == 0
     rows = rows_of(run, table, keys)
     np.testing.assert_array_equal(rows, absent)
-    held, held_rows = run(table.export)
-    by_key = dict(zip(held.tolist(), held_rows))
+    exported, exported_rows = run(table.export)
+    by_key = dict(zip(exported.tolist(), exported_rows))
     np.testing.assert_array_equal(rows, [by_key[key] for key in keys.tolist()])
-    assert set(held) >= {0, 1, 5} and run(table.num_keys) == 3
+    assert set(exported) >= {0, 1, 5} and run(table.num_keys) == 3
 
 
 @pytest.mark.parametrize("use_hash_index", [True, False], ids=["hash", "direct"])
@@ -77,8 +77,8 @@ def test_keys_of_a_period_start_alike(run, use_hash_index):
     np.testing.assert_array_equal(absent[:4], absent[4:])
     assert len(np.unique(absent)) == 12
     np.testing.assert_array_equal(rows_of(run, table, np.array([5, 2])), absent[[1, 2]])
-    held, held_rows = run(table.export)
-    np.testing.assert_array_equal(held_rows, absent[held % 4])
+    exported, exported_rows = run(table.export)
+    np.testing.assert_array_equal(exported_rows, absent[exported % 4])
 
 
 @pytest.mark.parametrize("combiner", ["sum", "mean"])

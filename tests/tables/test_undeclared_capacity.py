@@ -215,8 +215,8 @@ def test_threads_look_up_and_train_while_it_grows():
         for thread in threads:
             thread.join()
         assert not failures
-        held, rows = session.run(table.export())
-    assert sorted(held) == list(range(num_threads * num_steps * step_keys))
+        exported, rows = session.run(table.export())
+    assert sorted(exported) == list(range(num_threads * num_steps * step_keys))
     assert (rows == 0).all()
 
 

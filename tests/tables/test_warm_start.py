@@ -37,7 +37,7 @@ WRITERS = {"rows": write_rows, "buckets": write_buckets, "dump": write_dump}
 of_all_formats = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 
 
-def held(run, table):
+def contents(run, table):
     keys, rows = run(table.export)
     return {int(key): tuple(map(float, row)) for key, row in zip(keys, rows)}
 
@@ -55,7 +55,7 @@ def test_from_files(run, tmp_path, write):
     run(lambda: assign_rows(table, *as_arrays({77: (3.0, 4.0)})))
     run(lambda: slot.assign_add(tf.ones([8, DIM])))
     run(lambda: assign_from(table, path, "other"))
-    assert held(run, table) == ROWS
+    assert contents(run, table) == ROWS
     assert (run(slot.read_value)[: len(ROWS)] == 0.25).all()
 
 
@@ -81,7 +81,7 @@ def test_what_does_not_fit_leaves_the_table_alone(run, tmp_path, write, kind):
         error = tf.errors.ResourceExhaustedError
     with pytest.raises(error, match={"missing": "other", "bit": "source"}.get(kind)):
         run(lambda: assign_from(table, path, name))
-    assert held(run, table) == before
+    assert contents(run, table) == before
 
 
 def test_the_latest_of_a_folder_and_its_own_name(run, tmp_path):
@@ -90,7 +90,7 @@ def test_the_latest_of_a_folder_and_its_own_name(run, tmp_path):
     tf1.train.update_checkpoint_state(str(tmp_path), "model-2")
     table = Table(None, DIM, name="x")
     run(lambda: assign_from(table, tmp_path))
-    assert held(run, table) == ROWS
+    assert contents(run, table) == ROWS
 
 
 BAD = {
@@ -109,7 +109,7 @@ def test_arrays_that_do_not_fit(run, keys, rows, error, message):
     run(lambda: assign_rows(table, [2**32 - 1], [[5.0, 6.0]]))
     with pytest.raises(error, match=message):
         run(lambda: assign_rows(table, keys, rows))
-    assert held(run, table) == {2**32 - 1: (5.0, 6.0)}
+    assert contents(run, table) == {2**32 - 1: (5.0, 6.0)}
 
 
 @pytest.mark.parametrize("num_parts", [None, 2])
@@ -147,7 +147,7 @@ def test_a_checkpoint_of_a_saver(tmp_path):
     assert main(["show", path]) == 0
     table = Table(8, DIM, name="y")
     assign_from(table, path, "x")
-    assert held(EagerRun(), table) == ROWS
+    assert contents(EagerRun(), table) == ROWS
     keys, rows = (str(tmp_path / name) for name in ("k.npy", "v.npy"))
     assert main(["export", path, "--table", "x", "--slots", "--to", keys, rows]) == 0
     exported = dict(zip(np.load(keys).tolist(), map(tuple, np.load(rows).tolist())))

@@ -220,7 +220,7 @@ def test_random_steps_as_in_numpy(tmp_path, name, max_keys, in_function):
     forms = list(FORMS.values())
     if not in_function and name in TELLING:
         forms += 3 * [tf.convert_to_tensor]
-    saved, held, outcomes = None, [], {"applied": 0, "evicted": 0, "refused": 0}
+    saved, waiting, outcomes = None, [], {"applied": 0, "evicted": 0, "refused": 0}
 
     def look_up(factor):
         loss, of_keys = 0.0, []
@@ -238,7 +238,7 @@ def test_random_steps_as_in_numpy(tmp_path, name, max_keys, in_function):
     for step in range(40):
         slices, of_keys = look_up(float(random.choice([0.25, 0.5, 1.0])))
         form = forms[random.integers(len(forms))]
-        held.append((form(slices), of_keys, num_restores))
+        waiting.append((form(slices), of_keys, num_restores))
         kind = random.integers(12)
         if kind == 0:
             saved = tf.train.Checkpoint(t=table).write(str(tmp_path / str(step))), dict(rows)
@@ -246,8 +246,8 @@ def test_random_steps_as_in_numpy(tmp_path, name, max_keys, in_function):
             tf.train.Checkpoint(t=table).read(saved[0])
             num_restores += 1
             rows, lives = dict(saved[1]), {key: object() for key in saved[1]}
-        while len(held) > random.integers(6):
-            slices, of_keys, since = held.pop(random.integers(len(held)))
+        while len(waiting) > random.integers(6):
+            slices, of_keys, since = waiting.pop(random.integers(len(waiting)))
             if since != num_restores:
                 with pytest.raises(tf.errors.FailedPreconditionError):
                     applied(optimizer, slices, table, in_function)

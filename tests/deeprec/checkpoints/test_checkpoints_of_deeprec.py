@@ -30,7 +30,7 @@ class Model:
         self.saver = tf1.train.Saver()
         self._held = [(p.export()[:2], p.slots[0].read_value()) for p in self.parts]
 
-    def held(self, session):
+    def stored(self, session):
         """{key: row}, {key: accumulator}; a part has its own keys only."""
         rows, slots = {}, {}
         for number, ((keys, found), of_slot) in enumerate(session.run(self._held)):
@@ -75,7 +75,7 @@ def test_any_parts(tmp_path, kind, saved, restored):
     with tf.Graph().as_default(), tf1.Session() as session:
         model = Model(restored)
         model.saver.restore(session, path)
-        assert model.held(session) == (ROWS, SLOT)
+        assert model.stored(session) == (ROWS, SLOT)
 
 
 ODD = {
@@ -98,7 +98,7 @@ def test_odd_files(tmp_path, kind, restored):
     with tf.Graph().as_default(), tf1.Session() as session:
         model = Model(restored)
         model.saver.restore(session, path)
-        assert model.held(session) == tuple({k: x[k] for k in (0, 2)} for x in (ROWS, SLOT))
+        assert model.stored(session) == tuple({k: x[k] for k in (0, 2)} for x in (ROWS, SLOT))
 
 
 @pytest.mark.parametrize("restored", [None, 2])
@@ -110,7 +110,7 @@ def test_keys_of_a_slot_are_others(tmp_path, restored):
     with tf.Graph().as_default(), tf1.Session() as session:
         model = Model(restored)
         model.saver.restore(session, path)
-        rows, slots = model.held(session)
+        rows, slots = model.stored(session)
     assert rows == ROWS and slots == {key: slot.get(key, (0.75, 0.75)) for key in KEYS}
 
 
@@ -121,7 +121,7 @@ def test_foreign_keys_of_a_part_are_passed_over(tmp_path):
     with tf.Graph().as_default(), tf1.Session() as session:
         model = Model(2)
         model.saver.restore(session, path)
-        rows, _ = model.held(session)
+        rows, _ = model.stored(session)
     assert rows == {0: ROWS[0], 1: ROWS[1]}
 
 
@@ -152,7 +152,7 @@ def test_rows_of_another_width(tmp_path, monkeypatch, dims, initializer, restore
             with tf1.Session() as untrained:
                 untrained.run(tf1.global_variables_initializer())
                 first = dict(zip(KEYS, untrained.run(other.found.sparse_read(KEYS))))
-        found_rows, found_slots = model.held(session)
+        found_rows, found_slots = model.stored(session)
     assert found_rows == {key: (*rows[key], *first[key][dim:])[:DIM] for key in KEYS}
     assert found_slots == {key: (*slots[key], 0.75)[:DIM] for key in KEYS}
 
@@ -183,7 +183,7 @@ def test_a_small_table_of_small_keys(tmp_path):
     with tf.Graph().as_default(), tf1.Session() as session:
         model = Model(key_dtype=tf.int32)
         model.saver.restore(session, path)
-        assert model.held(session) == (ROWS, SLOT)
+        assert model.stored(session) == (ROWS, SLOT)
 
 
 def replaced(**tensors):
@@ -216,10 +216,10 @@ def test_what_does_not_fit(tmp_path, tensors, error, message):
         model = Model()
         session.run(tf1.global_variables_initializer())
         session.run(model.step, {model.ids: [3, 4]})
-        before = model.held(session)
+        before = model.stored(session)
         with pytest.raises(error, match=message):
             model.saver.restore(session, path)
-        assert model.held(session) == before and set(before[0]) == {3, 4}
+        assert model.stored(session) == before and set(before[0]) == {3, 4}
 
 
 def test_keys_that_are_too_large(tmp_path):

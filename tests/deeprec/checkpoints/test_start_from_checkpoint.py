@@ -36,7 +36,7 @@ def build(num_parts, name="v", **options):
     return found, parts, step
 
 
-def held(session, parts):
+def contents(session, parts):
     exported = [session.run(part.export()[:2]) for part in parts]
     return {key: tuple(row) for keys, rows in exported for key, row in zip(keys, rows)}
 
@@ -48,12 +48,12 @@ def assert_starts_there(parts, step):
             [*tf1.get_collection("ev_init_var_ops"), *tf1.get_collection("ev_init_slot_ops")],
         ):
             session.run(initializer)
-            assert held(session, parts) == ROWS
+            assert contents(session, parts) == ROWS
             slots = [session.run(part.slots[0].read_value()) for part in parts]
             counts = [session.run(part.num_keys()) for part in parts]
             assert all((slot[:count] == 0.5).all() for slot, count in zip(slots, counts))
             session.run(step)
-            assert held(session, parts)[1] != ROWS[1]
+            assert contents(session, parts)[1] != ROWS[1]
 
 
 @pytest.mark.parametrize("num_parts", [None, 2, 3])
@@ -161,7 +161,7 @@ def test_a_scope_with_scalars_of_an_optimizer(graph, checkpoint):
     tf1.train.init_from_checkpoint(checkpoint, {"tower/": "here/"})
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
-        assert held(session, [variable]) == ROWS
+        assert contents(session, [variable]) == ROWS
 
 
 @pytest.mark.parametrize("num_parts", [None, 2])
@@ -173,7 +173,7 @@ def test_a_rank_loads_what_it_owns(graph, checkpoint, monkeypatch, num_parts):
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
         expected = {key: row for key, row in ROWS.items() if key % 3 == 1}
-        assert held(session, list(found) if num_parts else [found]) == expected
+        assert contents(session, list(found) if num_parts else [found]) == expected
 
 
 def test_any_part_is_enough(graph, tmp_path):
@@ -184,4 +184,4 @@ def test_any_part_is_enough(graph, tmp_path):
     variable = get_embedding_variable("v", DIM, ev_option=option)
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
-        assert held(session, [variable]) == {k: r for k, r in ROWS.items() if k % 1000 % 3 == 1}
+        assert contents(session, [variable]) == {k: r for k, r in ROWS.items() if k % 1000 % 3 == 1}

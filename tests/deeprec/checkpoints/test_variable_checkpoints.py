@@ -106,7 +106,7 @@ def goes_on(path, num_parts, is_initialized=False, **options):
             model.train(session, [[100, 5], [2, 1]])
         model.saver.restore(session, path)
         model.train(session, LAST)
-        return model.held(session)
+        return model.stored(session)
 
 
 @pytest.mark.parametrize("case", {**STOCK, **OWN})
@@ -172,7 +172,7 @@ def test_other_names_and_a_used_variable(tmp_path):
         session.run(tf1.global_variables_initializer())
         model.train(session, [[5, 6]])
         model.saver.restore(session, path)
-        assert model.held(session) == rows
+        assert model.stored(session) == rows
 
 
 @pytest.mark.parametrize("make_list", [
@@ -184,7 +184,7 @@ def test_a_partitioned_variable_in_a_list(tmp_path, make_list):
     with tf.Graph().as_default(), tf1.Session() as session:
         model = Model(num_parts=2)
         tf1.train.Saver(make_list(model.variable)).restore(session, path)
-        assert model.held(session) == rows
+        assert model.stored(session) == rows
 
 
 @pytest.mark.parametrize("sharded", [True, False])
@@ -199,14 +199,14 @@ def test_options_of_savers(tmp_path, sharded):
         for step in range(3):
             model.train(session, [[step]])
             model.saver.save(session, str(tmp_path / "before" / "model"), global_step=step)
-        rows = model.held(session)
+        rows = model.stored(session)
         (tmp_path / "before").rename(tmp_path / "after")
         found = tf1.train.get_checkpoint_state(str(tmp_path / "after"))
         assert len(found.all_model_checkpoint_paths) == 2
         model.train(session, [[50, 1]])
         latest = tf1.train.latest_checkpoint(str(tmp_path / "after"))
         model.saver.restore(session, latest)
-        assert model.held(session) == rows and dense is not None
+        assert model.stored(session) == rows and dense is not None
 
 
 def test_an_imported_meta_graph(tmp_path):
@@ -275,12 +275,12 @@ def test_some_parts_only(tmp_path, number):
         session.run(tf1.global_variables_initializer())
         model.saver.restore(session, path)
         expected = {key: rows[key] for key in keys if key % 1000 % 3 in chosen}
-        assert expected and model.held(session) == expected
+        assert expected and model.stored(session) == expected
     for num_parts in (None, 2):
         with tf.Graph().as_default(), tf1.Session() as session:
             model = Model(num_parts=num_parts, saver=lambda: None)
             tf1.train.Saver(model.parts).restore(session, path)
-            assert model.held(session) == expected
+            assert model.stored(session) == expected
 
 
 @pytest.mark.parametrize("num_parts", [None, 2])
@@ -294,7 +294,7 @@ def test_another_optimizer_goes_on_from_the_rows(tmp_path, num_parts):
         session.run(tf1.global_variables_initializer())
         model.train(session, [[5, 6]])
         tf1.train.Saver(model.parts).restore(session, path)
-        assert model.held(session) == rows
+        assert model.stored(session) == rows
         for slot in (slot for part in model.parts for slot in part.slots):
             assert (session.run(slot.read_value()) == 0).all()
         model.train(session, [[5, 6]])

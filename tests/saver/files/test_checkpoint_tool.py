@@ -133,10 +133,10 @@ class TestArrays:
         path, file = str(tmp_path / "model"), str(tmp_path / "t.parquet")
         write(path, ROWS, SLOTS)
         said(0, "export", path, "--table", "emb", "--slots", "--to", file)
-        held = parquet.read_table(file).to_pydict()
-        assert dict(zip(held["key"], map(tuple, held["row"]))) == ROWS
+        columns = parquet.read_table(file).to_pydict()
+        assert dict(zip(columns["key"], map(tuple, columns["row"]))) == ROWS
         if write is not write_dump:
-            assert dict(zip(held["key"], map(tuple, held["Adam"]))) == SLOTS
+            assert dict(zip(columns["key"], map(tuple, columns["Adam"]))) == SLOTS
         said(0, "import", tmp_path / "dump", "--table", "scope/other", "--from", file)
         compared = ("--table", "emb", "--as", "scope/other")
         assert said(int(write is not write_dump), "diff", path, tmp_path / "dump", *compared)
@@ -169,8 +169,8 @@ class TestArrays:
             options = ["--table", "emb", "--key-dtype", key_dtype, "--from", *arrays]
             said(0, "import", tmp_path / "dump", *options)
             restore_from_files(table, str(tmp_path / "dump"), "emb")
-            held = dict(zip(*(tensor.numpy().tolist() for tensor in table.export())))
-            assert held == dict(zip(keys.tolist(), rows.tolist()))
+            exported = dict(zip(*(tensor.numpy().tolist() for tensor in table.export())))
+            assert exported == dict(zip(keys.tolist(), rows.tolist()))
         assert len(os.listdir(tmp_path / "dump")) == 3
         (tmp_path / "dump/emb.dump").unlink()  # as SparseOperationKit writes them
         options = ["--table", "emb", "--key-dtype", key_dtype, "--to", *arrays]

@@ -159,30 +159,30 @@ def wide(graph, tmp_path):
             resource=table.handle, indices=every_row, updates=tf.zeros([NUM_KEYS, WIDTH])
         )
         exported = table.export()
-        held = [exported[0], exported[1], tf.gather(slot, every_row)]
+        contents = [exported[0], exported[1], tf.gather(slot, every_row)]
 
         session.run(change)
-        yield session, saver, path, held, (keys, rows, -rows)
+        yield session, saver, path, contents, (keys, rows, -rows)
 
 
 def test_a_table_of_many_blocks(wide):
     """Rows and slots are read into their places by threads, block by block."""
-    session, saver, path, held, saved = wide
+    session, saver, path, contents, saved = wide
     saver.restore(session, path)
-    for actual, expected in zip(session.run(held), saved):
+    for actual, expected in zip(session.run(contents), saved):
         np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("where", [0.1, 0.5, 0.9])
 def test_a_flipped_bit_in_one_of_many_blocks(wide, tmp_path, where):
-    session, saver, path, held, (keys, _, slot) = wide
+    session, saver, path, contents, (keys, _, slot) = wide
     flip(tmp_path / DATA, where)
     with pytest.raises(tf.errors.DataLossError, match=f"{DATA}.* is not as it was written"):
         saver.restore(session, path)
-    held_keys, held_rows, held_slot = session.run(held)
-    np.testing.assert_array_equal(held_keys, keys)
-    assert not held_rows.any()
-    np.testing.assert_array_equal(held_slot, slot)
+    restored_keys, restored_rows, restored_slot = session.run(contents)
+    np.testing.assert_array_equal(restored_keys, keys)
+    assert not restored_rows.any()
+    np.testing.assert_array_equal(restored_slot, slot)
 
 
 def test_the_seed_comes_with_the_table(tmp_path):

@@ -68,11 +68,11 @@ def test_files_of_two_dumps(make_table, part):
         old = path_of(saved, part).read_bytes()
         dump_of(saved, random_rows([2, 3, 4], seed=1), session)
         path_of(saved, part).write_bytes(old)
-        held = saved.rows(session)
+        before = saved.rows(session)
         words = f"{part}.file is not as it was written: .* remove .*EmbeddingVariable.dump"
         with pytest.raises(tf.errors.DataLossError, match=words):
             session.run(saved.restore)
-        assert_rows_equal(saved.rows(session), held)
+        assert_rows_equal(saved.rows(session), before)
         os.remove(f"{saved.stem}.dump")  # the way out
         session.run(saved.restore)
 
@@ -84,10 +84,10 @@ def test_a_file_that_is_cut(make_table, part):
         dump_of(saved, random_rows([1, 2, 3]), session)
         os.truncate(path_of(saved, part), 8)
         session.run(saved.step, {saved.keys: [4]})
-        held = saved.rows(session)
+        before = saved.rows(session)
         with pytest.raises(tf.errors.DataLossError, match=f"{part}.file is not as it was written"):
             session.run(saved.restore)
-        assert_rows_equal(saved.rows(session), held)
+        assert_rows_equal(saved.rows(session), before)
 
 
 class NumberedTable:

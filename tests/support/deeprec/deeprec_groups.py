@@ -117,11 +117,11 @@ def assert_equals_tensorflow(variables, items, is_sequence, config=None, rank=0,
         used = [i for i, gradient in enumerate(gradients) if gradient is not None]
         assert {item.variable for item in items} == set(used)
         slices = session.run([gradients[i] for i in used])
-        held = session.run([table.export()[0] for table in tables])
+        exported = session.run([table.export()[0] for table in tables])
         wanted = session.run([of_whole[i] if i < len(tables) else of_mine[i] for i in used], fed)
         everywhere = np.arange(NUM_KEYS)
         for i, found, gradient in zip(used, slices, wanted):
-            keys = held[i] if i < len(tables) else everywhere
+            keys = exported[i] if i < len(tables) else everywhere
             _assert_gradient(_by_key(found, keys), _by_key(gradient, everywhere), keys)
             if i < len(tables):
                 bags = [bag for item in items if item.variable == i for bag in item.bags]

@@ -41,7 +41,7 @@ class Steps:
     def read(self, session, *ids):
         return session.run(self.rows, {self.ids: ids})[:, 0].tolist()
 
-    def held(self, session):
+    def stored(self, session):
         """{key: (first number of its row, version, freq)}"""
         keys, rows, *known = session.run(self.contents)
         return {key: (row[0], *k) for key, row, *k in zip(keys, rows, *known)}

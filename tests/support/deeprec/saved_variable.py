@@ -32,7 +32,7 @@ class Model:
     def read(self, session, keys):
         return session.run(self.rows, {self.ids: keys})
 
-    def held(self, session):
+    def stored(self, session):
         """{key: row}"""
         exported = [session.run(part.export()[:2]) for part in self.parts]
         return {key: tuple(row) for keys, rows in exported for key, row in zip(keys, rows)}
@@ -50,4 +50,4 @@ def saved(path, batches, **options):
         session.run(tf1.global_variables_initializer())
         model.train(session, batches)
         model.saver.save(session, path)
-        return model.held(session)
+        return model.stored(session)

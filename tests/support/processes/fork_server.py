@@ -66,14 +66,14 @@ def serve(client):
             for ready in wait([client, *running]):
                 if ready is client:
                     program = client.recv()
-                    at_end, held = os.pipe()  # the fork never closes `held`: its end does
+                    at_end, write_end = os.pipe()  # the fork never closes `write_end`: its end does
                     pid = os.fork()
                     if not pid:
                         client.close()
                         for descriptor in (at_end, *running):
                             os.close(descriptor)
                         return program
-                    os.close(held)
+                    os.close(write_end)
                     running[at_end] = pid
                     client.send(pid)
                 else:

@@ -69,10 +69,10 @@ def run(session):
     expected = model.step(FEW)
     errors = {}
     for case in itertools.product((0, 1), (0, 1), (True, False)):
-        refused, asking, are_held = case
-        many = np.arange(MANY) if are_held else np.arange(MANY) + (1 + len(errors)) * MANY
+        refused, asking, are_known = case
+        many = np.arange(MANY) if are_known else np.arange(MANY) + (1 + len(errors)) * MANY
         keys = many if asking == RANK else FEW
-        if are_held:
+        if are_known:
             model.step(keys)
         errors[case] = model.error_of_step(keys, is_refused=refused == RANK)
         np.testing.assert_array_equal(model.step(FEW), expected)

@@ -57,7 +57,7 @@ def write_checkpoints(folder):
         file.write(content)
 
 
-def held(run, table):
+def contents(run, table):
     keys, rows = (np.asarray(tensor) for tensor in run(lambda: table.export()[:2]))
     return {int(key): tuple(map(float, row)) for key, row in zip(keys, rows)}
 
@@ -69,7 +69,7 @@ def assigned(run, table, folder, dump):
         run(lambda: assign_rows(table, [77], [[1.0, 2.0]]))
         path = dump if source == "dump" else f"{folder}/{source}"
         run(lambda path=path: assign_from(table, path, "t"))
-        found[source] = held(run, table)
+        found[source] = contents(run, table)
     return found
 
 
@@ -77,14 +77,14 @@ def failed(run, table, folder):
     """Where the last rank's file is broken, and where its keys do not fit: the errors, and whether
     the rows stay."""
     is_last = RANK == SIZE - 1
-    before = held(run, table)
+    before = contents(run, table)
     keys = [RANK, RANK if is_last else RANK + SIZE]
     source = "broken" if is_last else "rows"
     errors = [
         run.error(lambda: assign_from(table, f"{folder}/{source}", "t")),
         run.error(lambda: assign_rows(table, keys, np.ones([2, 2]))),
     ]
-    return errors, held(run, table) == before
+    return errors, contents(run, table) == before
 
 
 if __name__ == "__main__":

@@ -62,8 +62,8 @@ def main():
             gone.append(dict(zip(keys_gone.tolist(), rows_gone)))
         rows = {}
         for table in tables:
-            held, held_rows = session.run(table.export())
-            rows[table.table_name] = dict(zip(held.tolist(), held_rows))
+            exported, exported_rows = session.run(table.export())
+            rows[table.table_name] = dict(zip(exported.tolist(), exported_rows))
     report({"losses": seen, "rows": rows, "gone": gone})
 
 

@@ -181,16 +181,18 @@ def num_evicted_while_training(run):
             return [tf.identity(each) for each in gone]
 
     rng = np.random.default_rng(2)
-    held, num_evicted = {}, 0  # {key: its row}, the last used last
+    rows_by_key, num_evicted = {}, 0  # {key: its row}, the last used last
     for _ in range(20):
         keys = 4 * rng.integers(0, 5, 4) + np.arange(4)  # each rank of 4 has one
         own = keys[keys % SIZE == RANK].tolist()
-        for key in sorted(own, key=lambda key: (key not in held, key)):  # as new ones come later
-            held[key] = held.pop(key, 1.0) - 0.25 * SIZE
-        oldest = list(held)[: max(0, len(held) - 8 // SIZE)]
+        for key in sorted(
+            own, key=lambda key: (key not in rows_by_key, key)
+        ):  # as new ones come later
+            rows_by_key[key] = rows_by_key.pop(key, 1.0) - 0.25 * SIZE
+        oldest = list(rows_by_key)[: max(0, len(rows_by_key) - 8 // SIZE)]
         gone, rows = run(train, keys)
         assert gone.tolist() == oldest
-        assert rows.tolist() == [[held.pop(key)] * 2 for key in oldest]
+        assert rows.tolist() == [[rows_by_key.pop(key)] * 2 for key in oldest]
         num_evicted += len(oldest)
     return num_evicted
 
