@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing this module restores names that NumPy 1.24 and 2.0 dropped, with their old values.
+"""Importing this module restores names that NumPy 1.23 to 2.0 dropped, with their old values.
 
 A launched script imports it before NumPy: see import_statements.py.
 """
@@ -16,6 +16,9 @@ def _old_names() -> dict[str, Any]:
     """{name: value}; NumPy's own scalars keep those of the newest NumPy."""
     of_python = (bool, complex, float, int, object, str)
     renamed = {
+        "bool_": ("bool8",),
+        "intp": ("int0",),
+        "uintp": ("uint0",),
         "inf": ("Inf", "Infinity", "PINF", "infty"),
         "nan": ("NaN",),
         "complex64": ("singlecomplex",),
@@ -34,10 +37,13 @@ def _old_names() -> dict[str, Any]:
         "vstack": ("row_stack",),
         "trapezoid": ("trapz",),
     }
+    warnings = vars(getattr(np, "exceptions", np))
+    moved = ("ComplexWarning", "RankWarning", "VisibleDeprecationWarning")
     return {
+        **{name: warnings[name] for name in moved if name in warnings},
         **{kind.__name__: kind for kind in of_python},
         **{"long": int, "unicode": str, "NINF": -math.inf, "NZERO": -0.0, "PZERO": 0.0},
-        **{"asfarray": _asfarray, "msort": _msort},
+        **{"asfarray": _asfarray, "asscalar": _asscalar, "msort": _msort},
         **{
             old: getattr(np, name)
             for name, names in renamed.items()
@@ -50,6 +56,11 @@ def _old_names() -> dict[str, Any]:
 def _asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
     """The array with elements of a floating type."""
     return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
+
+
+def _asscalar(a: Any) -> Any:
+    """The number of an array that has one."""
+    return np.asarray(a).item()
 
 
 def _msort(a: Any) -> np.ndarray:

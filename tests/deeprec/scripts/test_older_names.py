@@ -51,6 +51,8 @@ assert old_float is float and np.str is str and np.NaN != np.NaN and np.product(
 assert np.PINF == np.inf == -np.NINF and np.alltrue([1, 1]) and not np.sometrue([0])
 assert np.asfarray([1], np.int32).dtype == np.float_ and np.round_(2.6) == 3
 assert np.msort([[3, 1], [2, 4]]).tolist() == [[2, 1], [3, 4]]
+assert np.asscalar(np.array([2.5])) == 2.5 and np.bool8 is np.bool_ and np.int0 is np.intp
+assert issubclass(np.VisibleDeprecationWarning, UserWarning) and issubclass(np.RankWarning, Warning)
 assert np.bool_(True) and np.array(["a"]).astype(np.unicode)[0] == "a"
 assert ops.IndexedSlices is IndexedSlices is tf.IndexedSlices and ops.Tensor is tf.Tensor
 assert ops.convert_to_tensor_or_indexed_slices(tf.constant(1)).dtype == tf.int32
