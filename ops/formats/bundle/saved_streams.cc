@@ -2,35 +2,31 @@
 #include "ops/formats/bundle/saved_streams.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <exception>
+#include <deque>
+#include <future>
 #include <memory>
-#include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 
 namespace sok {
 namespace {
 
 constexpr int64_t kBlockBytes = 16 << 20;
-constexpr size_t kReaders = 2;      // with one, the consumer would wait for the disk
-constexpr size_t kBlocksAhead = 4;  // being read, or read and not consumed yet
+// Blocks in memory: the consumer's, and two being read, as with one it would wait for the disk.
+constexpr size_t kBlocks = 3;
 
-/// A tensor of which one piece at a time is open: for reading in a thread, or for summing.
+/// A tensor of which one piece at a time is open: for reading, or for summing.
 template <typename Opened>
 class TensorPieces {
  public:
   TensorPieces(Bundle& saved, const std::vector<Bundle::Piece>& pieces)
       : saved_(&saved), pieces_(&pieces) {}
 
-  /// Calls use(the opened piece that has the row `first`, the row's number in it). Rows must
-  /// ascend.
-  template <typename Use>
-  void At(int64_t first, const Use& use) {
+  /// {the opened piece that has the row `first`, the row's number in it}. Rows must ascend.
+  std::pair<std::shared_ptr<Opened>, int64_t> At(int64_t first) {
     for (; first >= piece().first + piece().count; ++number_) opened_ = nullptr;
-    if (!opened_) opened_ = std::make_unique<Opened>(*saved_, piece());
-    use(*opened_, first - piece().first);
+    if (!opened_) opened_ = std::make_shared<Opened>(*saved_, piece());
+    return {opened_, first - piece().first};
   }
 
  private:
@@ -39,109 +35,25 @@ class TensorPieces {
   Bundle* saved_;
   const std::vector<Bundle::Piece>* pieces_;
   size_t number_ = 0;               // number of the piece
-  std::unique_ptr<Opened> opened_;  // the piece, once it was used
+  std::shared_ptr<Opened> opened_;  // the piece, once it was used
 };
 
-void ReadBlock(std::vector<TensorPieces<PieceReader>>* tensors, SavedBlock* block) {
-  block->buffer.resize(tensors->size());
-  for (size_t i = 0; i < tensors->size(); ++i) {
-    (*tensors)[i].At(block->first, [&](const PieceReader& reader, int64_t first) {
+/// Reads a block on a thread of its own.
+std::future<void> BeginRead(std::vector<TensorPieces<PieceReader>>* tensors, SavedBlock* block) {
+  std::vector<std::pair<std::shared_ptr<PieceReader>, int64_t>> pieces;
+  for (auto& tensor : *tensors) pieces.push_back(tensor.At(block->first));
+  return std::async(std::launch::async, [pieces = std::move(pieces), block] {
+    block->buffer.resize(pieces.size());
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const auto& [reader, first] = pieces[i];
       if (block->data[i] == nullptr) {
-        block->buffer[i].resize(static_cast<size_t>(block->count * reader.row_bytes()));
+        block->buffer[i].resize(static_cast<size_t>(block->count * reader->row_bytes()));
         block->data[i] = block->buffer[i].data();
       }
-      reader.Read(first, block->count, block->data[i]);
-    });
-  }
+      reader->Read(first, block->count, block->data[i]);
+    }
+  });
 }
-
-/// Reads the blocks of a list on a few threads, a limited distance ahead of the consumer.
-class ReadAhead {
- public:
-  /// Reads a block, on one thread.
-  using Read = std::function<void(SavedBlock*)>;
-
-  ReadAhead(std::vector<SavedBlock> blocks, const std::function<Read()>& make_reader)
-      : blocks_(std::move(blocks)), are_read_(blocks_.size(), false) {
-    try {
-      for (size_t i = 0; i < std::min(kReaders, blocks_.size()); ++i)
-        threads_.emplace_back([this, read = make_reader()] { Run(read); });
-    } catch (...) {
-      End();
-      throw;
-    }
-  }
-
-  ~ReadAhead() { End(); }
-  ReadAhead(const ReadAhead&) = delete;
-  ReadAhead& operator=(const ReadAhead&) = delete;
-
-  /// Calls use(block) for all blocks. Rethrows exceptions of readers.
-  void ForEach(const SavedStreams::Use& use) {
-    for (size_t next = 0; next < blocks_.size(); ++next) {
-      {
-        std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [&] { return are_read_[next] || error_ != nullptr; });
-        if (!are_read_[next]) std::rethrow_exception(error_);
-      }
-      use(blocks_[next]);
-      {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        num_used_ = next + 1;
-        if (next + kBlocksAhead < blocks_.size())  // its memory is free then
-          blocks_[next + kBlocksAhead].buffer.swap(blocks_[next].buffer);
-        else
-          blocks_[next].buffer.clear();
-      }
-      changed_.notify_all();
-    }
-  }
-
- private:
-  void Run(const Read& read) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] {
-        return is_ending_ || error_ != nullptr || num_begun_ == blocks_.size() ||
-               num_begun_ < num_used_ + kBlocksAhead;
-      });
-      if (is_ending_ || error_ != nullptr || num_begun_ == blocks_.size()) return;
-      const size_t mine = num_begun_++;
-      lock.unlock();
-      std::exception_ptr error;
-      try {
-        read(&blocks_[mine]);
-      } catch (...) {
-        error = std::current_exception();
-      }
-      lock.lock();
-      if (error == nullptr) {
-        are_read_[mine] = true;
-      } else if (error_ == nullptr) {
-        error_ = error;
-      }
-      changed_.notify_all();
-    }
-  }
-
-  void End() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      is_ending_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  std::vector<SavedBlock> blocks_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<bool> are_read_;
-  size_t num_begun_ = 0, num_used_ = 0;
-  bool is_ending_ = false;
-  std::exception_ptr error_;
-  std::vector<std::thread> threads_;
-};
 
 }  // namespace
 
@@ -198,21 +110,27 @@ void SavedStreams::ForEachBlock(const IsWanted& is_wanted, const Use& use, const
       block.data.push_back(place ? place(i, num_before) : nullptr);
     num_before += block.count;
   }
-  const auto make_reader = [&] {
-    const auto tensors = std::make_shared<std::vector<TensorPieces<PieceReader>>>();
-    for (const auto& pieces : pieces_) tensors->emplace_back(saved_, pieces);
-    return [tensors](SavedBlock* block) { ReadBlock(tensors.get(), block); };
-  };
+  std::vector<TensorPieces<PieceReader>> readers;
   std::vector<TensorPieces<PieceSum>> sums;
-  for (const auto& pieces : pieces_) sums.emplace_back(saved_, pieces);
-  ReadAhead ahead(std::move(blocks), make_reader);
-  ahead.ForEach([&](const SavedBlock& block) {
+  for (const auto& pieces : pieces_) {
+    readers.emplace_back(saved_, pieces);
+    sums.emplace_back(saved_, pieces);
+  }
+  std::deque<std::future<void>> reads;  // of the blocks from `next` on
+  for (size_t next = 0; next < blocks.size(); ++next) {
+    while (reads.size() < std::min(kBlocks, blocks.size() - next))
+      reads.push_back(BeginRead(&readers, &blocks[next + reads.size()]));
+    reads.front().get();
+    reads.pop_front();
+    SavedBlock& block = blocks[next];
     for (size_t i = 0; i < sums.size(); ++i) {
-      sums[i].At(block.first,
-                 [&](PieceSum& sum, int64_t first) { sum.Add(first, block.count, block.data[i]); });
+      const auto [sum, first] = sums[i].At(block.first);
+      sum->Add(first, block.count, block.data[i]);
     }
     use(block);
-  });
+    std::vector<std::string> buffer = std::move(block.buffer);  // its memory is free now
+    if (next + kBlocks < blocks.size()) blocks[next + kBlocks].buffer = std::move(buffer);
+  }
 }
 
 }  // namespace sok

@@ -49,7 +49,7 @@ SOK_TEST(AnErrorComesToTheCaller) {
   CHECK_EQ(num_writes, 3);
 }
 
-SOK_TEST(WhatWaitsIsDroppedAtTheEnd) {
+SOK_TEST(TheEndWaitsForTheLastWrite) {
   for (int repeat = 0; repeat < 100; ++repeat) {
     std::string written;
     {
@@ -57,7 +57,7 @@ SOK_TEST(WhatWaitsIsDroppedAtTheEnd) {
       Put(writer, "first");
       Put(writer, "second");
     }
-    CHECK_TRUE(std::string("firstsecond").rfind(written, 0) == 0);
+    CHECK_EQ(written, std::string("firstsecond"));
   }
 }
 

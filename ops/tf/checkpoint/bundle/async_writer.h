@@ -1,54 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes to a file on a thread of its own, from two buffers, while the caller fills the next one.
+// Writes to a file on another thread, from one of two buffers, while the caller fills the other.
 #ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_ASYNC_WRITER_H_
 #define SOK_OPS_TF_CHECKPOINT_BUNDLE_ASYNC_WRITER_H_
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
-#include <exception>
 #include <functional>
-#include <mutex>
-#include <thread>
+#include <future>
+#include <utility>
 #include <vector>
 
 namespace sok {
 
-/// Passes bytes to a function on a thread of its own, in order. For one caller.
+/// Passes bytes to a function on other threads, in order. For one caller.
 class AsyncWriter {
  public:
   using Write = std::function<void(const char* bytes, size_t num_bytes)>;
 
-  explicit AsyncWriter(Write write);
-  /// Drops bytes that are not written yet.
-  ~AsyncWriter();
-  AsyncWriter(const AsyncWriter&) = delete;
-  AsyncWriter& operator=(const AsyncWriter&) = delete;
+  explicit AsyncWriter(Write write) : write_(std::move(write)) {}
 
   /// A buffer of `num_bytes`, valid until Put. Waits for a free one. Rethrows exceptions of
   /// `write`.
-  char* Buffer(size_t num_bytes);
-  /// Queues the first `num_bytes` of the buffer for writing.
-  void Put(size_t num_bytes);
+  char* Buffer(size_t num_bytes) {
+    Await(written_[next_]);
+    std::vector<char>& buffer = buffers_[next_];
+    if (buffer.size() < num_bytes) buffer.resize(num_bytes);
+    return buffer.data();
+  }
+  /// Writes the first `num_bytes` of the buffer, once those before are written.
+  void Put(size_t num_bytes) {
+    const auto write = [this, before = written_[1 - next_], bytes = buffers_[next_].data(),
+                        num_bytes] {
+      Await(before);
+      write_(bytes, num_bytes);
+    };
+    written_[next_] = std::async(std::launch::async, write);
+    next_ = 1 - next_;
+  }
   /// Returns when all bytes have been written. Rethrows exceptions of `write`.
-  void Finish();
+  void Finish() const {
+    for (const auto& each : written_) Await(each);
+  }
 
  private:
-  static constexpr size_t kNumBuffers = 2;
+  using Written = std::shared_future<void>;
 
-  void Run();
-  void Wait(std::unique_lock<std::mutex>& lock, size_t most_waiting);
+  static void Await(const Written& written) {
+    if (written.valid()) written.get();
+  }
 
   const Write write_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::array<std::vector<char>, kNumBuffers> buffers_;
-  std::array<size_t, kNumBuffers> num_bytes_{};  // bytes waiting in each buffer
-  size_t next_buffer_ = 0;                       // the caller's
-  size_t num_waiting_ = 0;                       // buffers whose bytes are not written yet
-  bool is_ending_ = false;
-  std::exception_ptr error_;
-  std::thread thread_;
+  std::array<std::vector<char>, 2> buffers_;
+  size_t next_ = 0;                 // the caller's
+  std::array<Written, 2> written_;  // by buffer; their end waits for the writes
 };
 
 }  // namespace sok
