@@ -62,7 +62,7 @@ class Bundle:
             np.dtype(tensor.dtype).newbyteorder("<"),
             tensor.shape,
             files,
-            (lambda: _engine.TensorReader(self._saved, name),),
+            (functools.partial(self._saved.verify, name),),
         )
 
     def check(self, name: str) -> bool:

@@ -4,7 +4,6 @@ format."""
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterable
 
@@ -46,15 +45,15 @@ def open_dump(folder: str, name: str, key_dtype: str) -> tuple[StoredArray, Stor
     Raises:
       FileError: a file is missing or has the wrong size.
     """
-    pair = folder or ".", name, key_dtype == "uint32"
     with as_file_errors():
-        columns = _engine.Pair(*pair).columns()
+        pair = _engine.Pair(folder or ".", name, key_dtype == "uint32")
     arrays: list[StoredArray] = []
-    for number, (path, dtype, num_rows, width, num_bytes, is_checked) in enumerate(columns):
+    for path, dtype_name, num_rows, width, header_bytes, is_checked in pair.columns():
         shape = (num_rows, width) if arrays else (num_rows,)
-        opener = functools.partial(_engine.ColumnReader, *pair, number)
-        files = ((path, num_bytes),) if num_bytes else ()
-        arrays.append(StoredArray(np.dtype(dtype), shape, files, (opener,), is_checked))
+        dtype = np.dtype(dtype_name)
+        num_bytes = num_rows * width * dtype.itemsize
+        files = ((path, header_bytes, num_bytes),) if num_bytes else ()
+        arrays.append(StoredArray(dtype, shape, files, (pair.verify,), is_checked))
     keys, rows = arrays
     return keys, rows
 

@@ -19,15 +19,16 @@ PIECE_BYTES = 4 << 20  # of files and rows that are processed at a time
 class StoredArray:
     """An array in files.
 
-    files: [(path, how many bytes of the array it holds)], in the order of its rows.
-    openers: make the readers of the engine's module for the array's parts.
+    files: [(path, place of the first byte, bytes)] of its parts, in the order of its rows; none is
+      empty.
+    verify: functions that read all parts, and raise if a checksum does not match.
     is_checked: whether all files have checksums.
     """
 
     dtype: np.dtype
     shape: tuple[int, ...]
-    files: tuple[tuple[str, int], ...]
-    openers: tuple[Callable[[], Any], ...]
+    files: tuple[tuple[str, int, int], ...]
+    verify: tuple[Callable[[], Any], ...]
     is_checked: bool = True
 
     @property
@@ -38,57 +39,51 @@ class StoredArray:
     @property
     def num_bytes(self) -> int:
         """Bytes of all rows."""
-        return sum(num_bytes for _, num_bytes in self.files)
+        return sum(num_bytes for _, _, num_bytes in self.files)
 
     @property
     def paths(self) -> list[str]:
         """Paths of its files, without repetition."""
-        return list(dict.fromkeys(path for path, _ in self.files))
-
-    def pieces(self, most_rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields (index of the first row, rows [n, ...]) in order.
-
-        Raises:
-          FileError: a file ends early or, with the last rows, its checksum does not match.
-        """
-        most_rows = most_rows or max(1, PIECE_BYTES // max(1, self.row_bytes))
-        most_rows = max(1, min(most_rows, self.shape[0] if self.shape else 1))
-        first = 0
-        for make in self.openers:
-            with as_file_errors():
-                reader = make()
-            while True:
-                rows = np.empty((most_rows, *self.shape[1:]), self.dtype)
-                with as_file_errors():
-                    count = reader.read(most_rows, rows.ctypes.data)
-                if count == 0:
-                    break
-                yield first, rows[:count]
-                first += count
+        return list(dict.fromkeys(path for path, _, _ in self.files))
 
     def check(self) -> None:
-        """Reads all rows; raises as `pieces`."""
-        for _ in self.pieces():
-            pass
+        """Reads all rows.
+
+        Raises:
+          FileError: a file ends early, or its checksum does not match.
+        """
+        _ = self._parts
+
+    def pieces(self, most_rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields (index of the first row, rows [n, ...]) in order; raises as `check`."""
+        most_rows = most_rows or max(1, PIECE_BYTES // max(1, self.row_bytes))
+        first = 0
+        for part in self._parts:
+            for begin in range(0, len(part), most_rows):
+                rows = np.array(part[begin : begin + most_rows])
+                yield first, rows
+                first += len(rows)
 
     def take(self, places: np.ndarray) -> np.ndarray:
-        """The rows at `places`, int64 [n], in any order, without checking checksums."""
+        """The rows at `places`, int64 [n], in any order; raises as `check`."""
         rows = np.empty((len(places), *self.shape[1:]), self.dtype)
         first = 0
-        for reader in self._readers_of_places:
-            with as_file_errors():
-                end = first + reader.num_rows
-                chosen = np.flatnonzero((first <= places) & (places < end))
-                wanted = places[chosen].astype(np.int64) - first
-                part = np.empty((len(chosen), *self.shape[1:]), self.dtype)
-                reader.take(len(wanted), wanted.ctypes.data, part.ctypes.data)
-            rows[chosen], first = part, end
+        for part in self._parts:
+            end = first + len(part)
+            chosen = np.flatnonzero((first <= places) & (places < end))
+            rows[chosen], first = part[places[chosen] - first], end
         return rows
 
     @functools.cached_property
-    def _readers_of_places(self):
+    def _parts(self):
+        """[a part's rows, mapped into memory], once all is verified."""
         with as_file_errors():
-            return [make() for make in self.openers]
+            for verify in self.verify:
+                verify()
+            return [
+                np.memmap(path, self.dtype, "r", first, (size // self.row_bytes, *self.shape[1:]))
+                for path, first, size in self.files
+            ]
 
 
 def joined(arrays: Sequence[StoredArray]) -> StoredArray:
@@ -106,9 +101,9 @@ def joined(arrays: Sequence[StoredArray]) -> StoredArray:
             )
     num_rows = sum(array.shape[0] for array in arrays)
     files = tuple(file for array in arrays for file in array.files)
-    openers = tuple(opener for array in arrays for opener in array.openers)
+    verify = tuple(each for array in arrays for each in array.verify)
     are_checked = all(array.is_checked for array in arrays)
-    return StoredArray(first.dtype, (num_rows, *first.shape[1:]), files, openers, are_checked)
+    return StoredArray(first.dtype, (num_rows, *first.shape[1:]), files, verify, are_checked)
 
 
 def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.ndarray]]:
@@ -120,7 +115,7 @@ def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.
     """
     iterators = [array.pieces(most_rows) for array in arrays]
     buffered = [np.zeros(0)] * len(arrays)
-    while True:  # reads past the last piece, which checks the checksums
+    while True:
         for number, rows in enumerate(buffered):
             if len(rows) == 0:
                 buffered[number] = next(iterators[number], (0, np.zeros(0)))[1]
