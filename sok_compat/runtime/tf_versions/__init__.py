@@ -136,8 +136,16 @@ silence_deprecation = deprecation.silence
 
 def hdf5_format() -> Any:
     """Keras's module of .h5 files."""
-    source = f"{keras.Model.__module__.partition('.src')[0]}.src"
-    return importlib.import_module(f"{source}.saving.legacy.hdf5_format")
+    return _module_of_keras("saving.legacy.hdf5_format")
+
+
+def optimizer_utils() -> Any:
+    """Keras's module of what its optimizers share."""
+    return _module_of_keras("optimizers.utils")
+
+
+def _module_of_keras(name: str) -> Any:
+    return importlib.import_module(f"{keras.Model.__module__.partition('.src')[0]}.src.{name}")
 
 
 def variable_of(weight: Any) -> tf.Variable:
