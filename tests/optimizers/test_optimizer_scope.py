@@ -240,8 +240,16 @@ class UnevenSlots(train.GradientDescentOptimizer):
         (train.AdagradOptimizer, False, None),
         (train.AdamOptimizer, True, None),
         (train.AdamOptimizer, False, "Adam:0 is read or updated in all rows.*OptimizerScope"),
-        (legacy.Adam, False, "m:0 is read or updated in all rows.*OptimizerScope"),
-        (legacy.Adamax, False, "m:0 is read or updated in all rows.*OptimizerScope"),
+        (
+            lambda rate: legacy.Adam(rate),
+            False,
+            "m:0 is read or updated in all rows.*OptimizerScope",
+        ),
+        (
+            lambda rate: legacy.Adamax(rate),
+            False,
+            "m:0 is read or updated in all rows.*OptimizerScope",
+        ),
         (UnevenSlots, False, "GradientDescent:0 does not start as one number.*as a constant"),
     ],
 )
@@ -260,7 +268,9 @@ def test_warns_once_of_slots_that_cost_the_capacity(
         assert re.search(f"EmbeddingVariable.*{problem}.*{size}", messages[0])
 
 
-@pytest.mark.parametrize("make", [train.AdamOptimizer, legacy.Adam, legacy.RMSprop])
+@pytest.mark.parametrize(
+    "make", [train.AdamOptimizer, lambda: legacy.Adam(), lambda: legacy.RMSprop()]
+)
 @pytest.mark.parametrize("name", ["Adam", "m", "rms"])
 def test_a_table_named_as_slots_are(sok, make, name):
     table = sok_compat.core.EmbeddingVariable([8, 2], 0, name=name)

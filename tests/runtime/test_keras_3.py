@@ -196,11 +196,16 @@ print(ConcatOneHotEmbedding([48, 48, 48], 2)(KEYS).shape)
 
 OF_BOTH_KERASES = [
     *("eager/test_keras_models", "eager/test_checkpoints", "eager/test_functions"),
+    *("eager/test_resources", "eager/test_training", "layers/test_input_errors"),
     *("layers/test_layer_handles", "layers/test_lookup", "layers/test_ragged_inputs"),
+    *("layers/test_tf_distributed_embedding", "optimizers/test_dense_gradients"),
     *("optimizers/test_keras_optimizers", "optimizers/test_moving_averages"),
-    *("tables/test_table_training", "variables/test_embedding_variable"),
-    *("variables/test_initializers", "variables/test_kept_rows", "variables/test_row_updates"),
+    *("optimizers/test_optimizer_scope", "optimizers/test_training_idioms"),
+    *("tables/test_table_training", "tables/test_undeclared_capacity"),
+    *("variables/test_embedding_variable", "variables/test_initializers"),
+    *("variables/test_kept_rows", "variables/test_row_updates"),
     *("variables/test_rows_of_gradients", "variables/test_stock_initializers"),
+    "variables/test_writes_by_index",
 ]
 
 

@@ -91,9 +91,10 @@ def getitem(table: TableInterface, slice_spec: Any) -> tf.Tensor:
     return PlaneVariable.__getitem__(table, slice_spec)
 
 
-def as_array(table: TableInterface, dtype: Any = None) -> np.ndarray:
+def as_array(table: TableInterface, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """value() for NumPy, which also calls it to put variables into an array."""
-    return np.asarray(table.value(), dtype)
+    rows = np.asarray(table.value(), dtype)
+    return rows.copy() if copy else rows
 
 
 def initial_value(table: TableInterface) -> tf.Tensor:
