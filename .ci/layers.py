@@ -20,7 +20,7 @@ PYTHON = {
     "sok_compat/deeprec": _BELOW_FACES,
     "sok_compat/distributed_embeddings": _BELOW_FACES,
     "sok_compat/training": ("tables", *_BELOW_TABLES),
-    "sok_compat/serving": ("lookup", "tables", *_BELOW_TABLES),
+    "sok_compat/serving": ("checkpoint", "lookup", "tables", *_BELOW_TABLES),
     "sok_compat/checkpoint": ("tables", *_BELOW_TABLES, "engine"),
     "sok_compat/lookup": ("tables", *_BELOW_TABLES),
     "sok_compat/tables": (*_BELOW_TABLES, "engine"),
@@ -103,8 +103,10 @@ WITHIN = {
         ("rows_of_gradients",),
     ),
     "sok_compat/serving": (
-        ("arrays_of_tables", "stock_graph", "stock_updates"),
+        ("arrays_of_tables", "request_gate", "stock_graph", "stock_updates", "versions"),
         ("saved_model", "stock_functions"),
+        ("served_model",),
+        ("follow", "follower"),
     ),
     "sok_compat/sparse_operation_kit": (
         ("core", "operations", "refused_ops", "utils", "variables"),

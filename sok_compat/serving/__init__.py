@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exports models, with read-only tables, for serving."""
+"""Models for serving: exported, with read-only tables, or following a trainer's checkpoints."""
 
+from sok_compat.serving.follower import Follower
 from sok_compat.serving.saved_model import export_saved_model
 
-__all__ = ["export_saved_model"]
+__all__ = ["Follower", "export_saved_model"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.lookup.dense_tables import dense_tables
 from sok_compat.ranks.collectives import graphs_of_one_rank
 from sok_compat.ranks.identity import current_ranks
@@ -72,10 +73,8 @@ def export_saved_model(
         lookups, that only sok_compat has.
       FileExistsError: the folder exists.
     """
-    if missing_keys not in (FIRST_VALUES, ZEROS):
-        raise ValueError(
-            f"missing_keys must be {FIRST_VALUES!r} or {ZEROS!r}, got {missing_keys!r}"
-        )
+    start = starting_as(missing_keys)
+    save_tables_in_checkpoints()
     folder = os.fspath(folder)
     if current_ranks().rank != 0:
         return None
@@ -83,7 +82,7 @@ def export_saved_model(
     restore = checkpoint if callable(checkpoint) else functools.partial(_restore_from, checkpoint)
     with _new_folder(folder) as partial:
         builder = tf1.saved_model.Builder(partial)
-        with tf.Graph().as_default(), graphs_of_one_rank(), _starting_as(missing_keys):
+        with tf.Graph().as_default(), graphs_of_one_rank(), start:
             write(build, restore, builder, **{**_OPTIONS, **options})
         builder.save(as_text)
         _copy_assets(os.path.join(partial, "assets.extra"), assets_extra or {})
@@ -105,7 +104,12 @@ def _new_folder(folder: str) -> Iterator[str]:
         raise
 
 
-def _starting_as(missing_keys: str) -> AbstractContextManager[None]:
+def starting_as(missing_keys: str) -> AbstractContextManager[None]:
+    """Context in which tables give missing keys their first values, or zeros."""
+    if missing_keys not in (FIRST_VALUES, ZEROS):
+        raise ValueError(
+            f"missing_keys must be {FIRST_VALUES!r} or {ZEROS!r}, got {missing_keys!r}"
+        )
     if missing_keys == FIRST_VALUES:
         return contextlib.nullcontext()
     return all_rows_start_as(FirstValue("constant", 0.0))
@@ -126,7 +130,7 @@ def _write(
     builder: Any,
     **options: Any,
 ) -> None:
-    signatures = _signatures(build())
+    signatures = signatures_of(build())
     saver = tf1.train.Saver(allow_empty=True, sharded=True)
     main_op = _main_op()
     with tf1.Session(config=tf1.ConfigProto(allow_soft_placement=True)) as session:
@@ -149,7 +153,7 @@ def _write_stock(
 ) -> None:
     arrays = ArraysOfTables()
     with dense_tables(arrays.of):
-        signatures = _signatures(build())
+        signatures = signatures_of(build())
     variables = [*arrays.other_variables(), *arrays.variables()]
     saver = tf1.train.Saver(variables, allow_empty=True)
     stock = StockGraph(signatures, variables, saver, _main_op())
@@ -173,7 +177,7 @@ def _main_op() -> tf.Operation:
     return tf.group(tf1.local_variables_initializer(), tf1.tables_initializer(), name="when_loaded")
 
 
-def _signatures(built: Any) -> dict[str, Any]:
+def signatures_of(built: Any) -> dict[str, Any]:
     """Converts the result of `build` to {name: SignatureDef}."""
     if isinstance(built, tuple) and len(built) == 2 and all(isinstance(x, dict) for x in built):
         built = tf1.saved_model.predict_signature_def(*built)

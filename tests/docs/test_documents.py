@@ -29,6 +29,7 @@ README = ROOT / "README.md"
 PORTING = ROOT / "docs" / "use" / "porting_sok.md"
 CUDA = ROOT / "docs" / "understand" / "cuda.md"
 SERVING = ROOT / "docs" / "use" / "serving.md"
+FOLLOWING = ROOT / "docs" / "use" / "from_training_to_serving.md"
 QUICK_STARTS = ROOT / "docs" / "use" / "quick_start.md"
 QUICK_START, KERAS, DEEPREC, EMBEDDINGS, SUMMARIES, HASH_TABLE = python_blocks(QUICK_STARTS)
 LAUNCHER = """
@@ -203,8 +204,14 @@ def test_what_is_exported_is_served(tmp_path):
     assert exported == served
 
 
+def test_what_is_trained_is_followed(tmp_path):
+    version, *scores = run("".join(python_blocks(FOLLOWING)), tmp_path).splitlines()[-1].split()
+    assert version == "model-5"
+    assert 0 < float("".join(scores).strip("[]")) < 1.1
+
+
 def test_all_blocks_are_run():
-    run = {README: 1, QUICK_STARTS: 6, PORTING: 6, CUDA: 1, SERVING: 2}
+    run = {README: 1, QUICK_STARTS: 6, PORTING: 6, CUDA: 1, SERVING: 2, FOLLOWING: 2}
     assert {path: len(python_blocks(path)) for path in DOCUMENTS if python_blocks(path)} == run
 
 

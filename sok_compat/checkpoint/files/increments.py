@@ -26,6 +26,7 @@ class TableChanges:
       dim: of the table.
       num_gone: number of removed keys.
       tensors: names of its tensors in the increment.
+      arrays: names of those of the keys, their rows, and the removed keys.
     """
 
     name: str
@@ -33,6 +34,7 @@ class TableChanges:
     dim: int
     num_gone: int
     tensors: tuple
+    arrays: tuple
 
 
 def chain_of(prefix: str) -> list[str]:
@@ -58,7 +60,8 @@ def _changes(bundle, keys, rows, gone):
     """Yields the TableChanges of tables whose tensors have these endings."""
     for name in [each for each in bundle.tensors if each.endswith(gone)]:
         table = name.removesuffix(gone)
-        entries = [bundle.tensors.get(f"{table}{each}") for each in (keys, rows, gone)]
+        arrays = tuple(f"{table}{each}" for each in (keys, rows, gone))
+        entries = [bundle.tensors.get(each) for each in arrays]
         if None in entries or [len(each.shape) for each in entries] != [1, 2, 1]:
             continue
         of_table = tuple(
@@ -68,7 +71,7 @@ def _changes(bundle, keys, rows, gone):
             or (INCREMENT in each and f"/{table}/" in f"/{each}")
         )
         num_keys, dim, num_gone = entries[0].shape[0], entries[1].shape[1], entries[2].shape[0]
-        yield TableChanges(table, num_keys, dim, num_gone, of_table)
+        yield TableChanges(table, num_keys, dim, num_gone, of_table, arrays)
 
 
 def increments_of(bundle: Bundle) -> list[str]:

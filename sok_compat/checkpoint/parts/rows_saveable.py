@@ -104,6 +104,23 @@ class RowsSaveable(StreamedTable):
         self.restored.append(restored)
         return restored
 
+    def changes(self, path: tf.Tensor, is_next: tf.Tensor) -> list[tf.Tensor]:
+        """Returns what differs between the table and a checkpoint, in rows, not in slots.
+
+        Args:
+          path: of the checkpoint, a scalar string tensor.
+          is_next: a scalar bool tensor, whether the table holds what the checkpoint, an increment,
+            is based on: then the files before it are not read.
+
+        Returns:
+          [keys int64 [n], their rows float32 [n, dim], int64 keys that the checkpoint lacks].
+        """
+        names = {**self._names_to_read(), "widths": [], "slot_is_required": [], "fits_rows": False}
+        of_rows = {each: names[each][:1] for each in ("titles", "tails") if each in names}
+        names.update(of_rows, slot_names=[])
+        with tf.device(self.table.device):
+            return list(ops.sok_read_changes(self.table.table_handle, path, is_next, [], **names))
+
     def filled(self, path: str | tf.Tensor, collectives: Sequence[tf.Tensor] = ()) -> tf.Operation:
         """Returns the op that fills the table.
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sok_compat.checkpoint.files.dump_files import KEY_DTYPES
 from sok_compat.checkpoint.files.file_error import FileError
-from sok_compat.checkpoint.tool import diff, export_arrays, import_arrays, show
+from sok_compat.checkpoint.tool import changes, diff, export_arrays, import_arrays, show
 
 _PATH = (
     "the prefix of a checkpoint (model.ckpt-100), a folder with a `checkpoint` file, of which the "
@@ -61,6 +61,17 @@ def _parser():
     )
 
     command = _command(
+        commands, "changes", changes.run, "what an increment changes, or a whole checkpoint"
+    )
+    command.add_argument("--table", help="only this table")
+    command.add_argument(
+        "--to",
+        required=True,
+        metavar="FILE",
+        help="a .parquet with the columns table, step, rank, op (upsert or delete), key and row",
+    )
+
+    command = _command(
         commands,
         "import",
         import_arrays.run,
@@ -74,7 +85,7 @@ def _parser():
         nargs="+",
         dest="files",
         metavar="FILE",
-        help="keys.npy rows.npy, or one .parquet, as export writes them",
+        help="keys.npy rows.npy, or .parquet files of export and changes, in their order",
     )
 
     command = _command(commands, "diff", diff.run, "the differences between two checkpoints")

@@ -18,7 +18,7 @@ from sok_compat.checkpoint.tool.sizes import counted
 def run(options: argparse.Namespace) -> int:
     """Writes the dump atomically; returns the exit status."""
     name = options.table
-    reader = array_files.kind_of(options.files).Reader(options.files)
+    reader = array_files.reader_of(options.files, name)
     _check_keys(reader, options.key_dtype)
     folder, key_dtype = options.path, options.key_dtype
     num_keys = write_dump(folder, name, reader.dim, reader.pieces(), key_dtype)

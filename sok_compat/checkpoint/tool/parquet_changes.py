@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of tables in Parquet files, written in pieces, and applied one file after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.tool.npy_files import as_float32
+from sok_compat.checkpoint.tool.parquet_files import pa, pq
+
+UPSERT, DELETE = "upsert", "delete"  # values of `op`
+SCHEMA = pa.schema(
+    [
+        ("table", pa.string()),
+        ("step", pa.int64()),  # global step of the checkpoint; null if it has none
+        ("rank", pa.int32()),  # that has written the key
+        ("op", pa.string()),
+        ("key", pa.int64()),
+        ("row", pa.list_(pa.float32())),  # null for DELETE
+    ]
+)
+_BATCH_ROWS = 1 << 14
+
+
+class Writer(pq.ParquetWriter):
+    """A file of SCHEMA."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, SCHEMA)
+        self.num_changes = 0
+
+    def append(
+        self,
+        table: str,
+        step: int | None,
+        ranks: np.ndarray,
+        keys: np.ndarray,
+        rows: np.ndarray | None,
+    ) -> None:
+        """Adds changes of a table.
+
+        Args:
+          table: its name.
+          step: the global step.
+          ranks: int32 [n].
+          keys: [n].
+          rows: float32 [n, dim]; None: the keys are deleted.
+        """
+        count = len(keys)
+        column = pa.nulls(count, SCHEMA.field("row").type)
+        if rows is not None:
+            starts = np.arange(count + 1, dtype=np.int32) * np.int32(rows.shape[1])
+            column = pa.ListArray.from_arrays(starts, pa.array(np.ravel(rows), pa.float32()))
+        columns = [
+            pa.array([table] * count, pa.string()),
+            pa.array([step] * count, pa.int64()),
+            pa.array(ranks, pa.int32()),
+            pa.array([DELETE if rows is None else UPSERT] * count, pa.string()),
+            pa.array(keys.astype(np.int64), pa.int64()),
+            column,
+        ]
+        self.write_batch(pa.record_batch(columns, schema=SCHEMA))
+        self.num_changes += count
+
+
+def has_changes(path: str) -> bool:
+    """Whether a Parquet file has a column `op`; False if it cannot be read."""
+    try:
+        return "op" in pq.read_schema(path).names
+    except (pa.ArrowException, OSError):
+        return False
+
+
+class Reader:
+    """Of one table what several files leave, of which later ones count: as npy_files.Reader.
+
+    A file without the column `op`, of `export`, has upserts of one table.
+    """
+
+    def __init__(self, paths: Sequence[str], table: str) -> None:
+        """Reads keys and ops; needs about 30 bytes a change.
+
+        Raises:
+          FileError: a file is not Parquet, or lacks a column; there is no upsert of the table.
+        """
+        self.paths, self._table = paths, table
+        keys, are_upserts = [np.zeros(0, np.int64)], [np.zeros(0, bool)]
+        for path in paths:
+            for batch in self._batches(path, with_rows=False):
+                keys.append(batch["key"])
+                are_upserts.append(batch["is_upsert"])
+        all_keys, is_upsert = np.concatenate(keys), np.concatenate(are_upserts)
+        _, places = np.unique(all_keys[::-1], return_index=True)
+        self._is_left = np.zeros(len(all_keys), bool)
+        self._is_left[len(all_keys) - 1 - places] = True  # the last change of each key
+        self._is_left &= is_upsert
+        self._keys = all_keys[self._is_left]
+        self.num_keys = len(self._keys)
+        self.dim = next((rows.shape[1] for _, rows in self.pieces()), 0)
+        if not self.num_keys:
+            raise FileError(f"{', '.join(paths)}: no keys are left of the table {table}")
+
+    def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
+        """As npy_files.Reader."""
+        for first in range(0, self.num_keys, most_rows):
+            yield first, self._keys[first : first + most_rows]
+
+    def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """As npy_files.Reader."""
+        first, dim = 0, 0
+        for path in self.paths:
+            for batch in self._batches(path, with_rows=True):
+                is_left = self._is_left[first : first + len(batch["key"])]
+                first += len(batch["key"])
+                if not is_left.any():
+                    continue
+                keys, rows = batch["key"][is_left], batch["row"].filter(pa.array(is_left))
+                widths = np.unique(rows.value_lengths().to_numpy(zero_copy_only=False))
+                dim = dim or int(widths[0])
+                if rows.null_count or widths.tolist() != [dim]:
+                    raise FileError(f"{path}: rows of {widths} floats, expected {dim}")
+                numbers = rows.flatten().to_numpy(zero_copy_only=False).reshape(-1, dim)
+                yield keys, as_float32(path, keys, numbers)
+
+    def _batches(self, path: str, with_rows: bool) -> Iterator[dict[str, Any]]:
+        """Yields the changes of the table: `key`, `is_upsert` and, with_rows, `row`."""
+        try:
+            file = pq.ParquetFile(path)
+            names = file.schema_arrow.names
+            columns = [*(["table", "op"] if "op" in names else []), "key"]
+            columns += ["row"] if with_rows else []
+            missing = [name for name in columns if name not in names]
+            if missing:
+                raise FileError(f"{path} has no column {missing[0]}; it has {', '.join(names)}")
+            for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
+                if "op" in names:
+                    batch = pa.Table.from_batches([batch])
+                    batch = batch.filter(pa.compute.equal(batch["table"], self._table))
+                    ops = batch["op"].to_numpy(zero_copy_only=False)
+                else:
+                    batch, ops = pa.Table.from_batches([batch]), None
+                keys = batch["key"].to_numpy(zero_copy_only=False).astype(np.int64)
+                is_upsert = np.ones(len(keys), bool) if ops is None else ops == UPSERT
+                unknown = [] if ops is None else sorted({*ops} - {UPSERT, DELETE})
+                if unknown:
+                    raise FileError(f"{path}: op is {unknown[0]!r}, expected {UPSERT} or {DELETE}")
+                found = {"key": keys, "is_upsert": is_upsert}
+                if with_rows:
+                    found["row"] = batch["row"].combine_chunks()
+                yield found
+        except (pa.ArrowException, OSError) as error:
+            raise FileError(f"{path} is not a Parquet file, or damaged: {error}") from error

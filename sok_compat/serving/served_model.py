@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ServedModel`: a model in a session, whose contents change between two requests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.checkpoint.files.bundle import Bundle
+from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
+from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints, with_tables
+from sok_compat.checkpoint.streams.streamed_save import StreamedTable
+from sok_compat.ranks.collectives import graphs_of_one_rank
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import Variable
+from sok_compat.serving.request_gate import RequestGate
+from sok_compat.serving.saved_model import signatures_of, starting_as
+
+tf1 = tf.compat.v1
+
+
+class ServedModel:
+    """A model in a session, whose contents change between two requests.
+
+    is_filled: whether it has contents.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | Callable[[], Any],
+        missing_keys: str,
+        config: tf.compat.v1.ConfigProto | None,
+    ) -> None:
+        """Builds the graph.
+
+        Args:
+          model: as for Follower.
+          missing_keys: as for export_saved_model.
+          config: of the session.
+
+        Raises:
+          ValueError: `model` returns no signatures.
+          NotImplementedError: the model has tables that are saved as parts of whole arrays.
+        """
+        save_tables_in_checkpoints()
+        self._gate = RequestGate()
+        config = config or tf1.ConfigProto(allow_soft_placement=True)
+        graph = tf.Graph()
+        self._session, self._staging = (tf1.Session(graph=graph, config=config) for _ in range(2))
+        with graph.as_default(), graphs_of_one_rank(), starting_as(missing_keys):
+            self.is_filled = not callable(model)
+            if callable(model):
+                signatures = signatures_of(model())
+            else:
+                loaded = tf1.saved_model.load(self._session, ["serve"], os.fspath(model))
+                signatures = dict(loaded.signature_def)
+            self._signatures = {
+                name: _Signature(self._session, each) for name, each in signatures.items()
+            }
+            self._saver = tf1.train.Saver(allow_empty=True)
+            self._make_swap_ops()
+            on_load = tf.group(tf1.local_variables_initializer(), tf1.tables_initializer())
+        graph.finalize()
+        self._session.run(on_load)
+
+    def _make_swap_ops(self) -> None:
+        saveables = with_tables(tf1.global_variables())
+        self._path = tf1.placeholder(tf.string, [])
+        self._is_next = tf1.placeholder(tf.bool, [])
+        tables = [each for each in saveables if isinstance(each, StreamedTable)]
+        if not all(isinstance(each, RowsSaveable) for each in tables):
+            raise NotImplementedError(
+                "tables that are saved as parts of whole arrays have no increments: export such a "
+                "model by sok_compat.serving.follow"
+            )
+        self._changes = [each.changes(self._path, self._is_next) for each in tables]
+        variables = [each for each in saveables if isinstance(each, Variable)]
+        self._values = [each.value() for each in variables]
+        if variables:
+            self._saver_of_others = tf1.train.Saver(variables)
+        self._names_of_others = [each.op.name for each in variables]
+        swaps, self._feeds = [], []
+        for table, changes in zip(tables, self._changes):
+            given = [tf1.placeholder(each.dtype, each.shape) for each in changes]
+            self._feeds += given
+            with tf.device(table.device):
+                swaps.append(ops.sok_apply_changes(table.table.table_handle, *given))
+        for variable in variables:
+            given = tf1.placeholder(variable.dtype.base_dtype, variable.shape)
+            self._feeds.append(given)
+            swaps.append(tf1.assign(variable, given).op)
+        self._swap = tf.group(*swaps)
+
+    def run(self, inputs: Mapping[str, Any], signature: str) -> dict[str, Any]:
+        """The outputs of a signature, all of one version."""
+        if signature not in self._signatures:
+            raise ValueError(f"the model has no signature {signature!r}: {list(self._signatures)}")
+        with self._gate.request():
+            return self._signatures[signature](inputs)
+
+    def restore(self, prefix: str) -> None:
+        """Replaces all contents; those of a failed swap as well."""
+        with self._gate.swap(), self._session.graph.as_default():
+            self._saver.restore(self._session, prefix)
+        self.is_filled = True
+
+    def read(self, prefix: str, is_next: bool) -> dict[Any, np.ndarray]:
+        """What a checkpoint changes, for `swap`; requests go on.
+
+        Args:
+          prefix: of the checkpoint.
+          is_next: whether it is an increment of the contents.
+
+        Raises:
+          FileError, tf.errors.OpError: a file is missing, damaged, or does not fit.
+        """
+        bundle = Bundle(prefix)
+        for name in bundle.tensors.keys() & set(self._names_of_others):
+            bundle.check(name)  # TensorFlow's reader ends the process if it is damaged
+        if self._values:
+            restore = self._saver_of_others.saver_def
+            self._staging.run(restore.restore_op_name, {restore.filename_tensor_name: prefix})
+        values = self._staging.run(self._values)
+        changes = self._session.run(self._changes, {self._path: prefix, self._is_next: is_next})
+        return dict(zip(self._feeds, [*tf.nest.flatten(changes), *values]))
+
+    def swap(self, changes: Mapping[Any, np.ndarray]) -> None:
+        """Makes what `read` returned the contents, between two requests."""
+        with self._gate.swap():
+            self._session.run(self._swap, changes)
+
+    def close(self) -> None:
+        """Ends the sessions once the requests that run have ended; later ones fail."""
+        with self._gate.swap():
+            self._session.close()
+            self._staging.close()
+
+
+class _Signature:
+    """Runs a signature of a session's graph."""
+
+    def __init__(self, session: tf.compat.v1.Session, signature: Any) -> None:
+        self._session, graph = session, session.graph
+        self._inputs = {n: _tensor_of(info, graph) for n, info in signature.inputs.items()}
+        self._outputs = {n: _tensor_of(info, graph) for n, info in signature.outputs.items()}
+
+    def __call__(self, inputs):
+        if inputs.keys() != self._inputs.keys():
+            raise ValueError(
+                f"the signature has the inputs {sorted(self._inputs)}, got {sorted(inputs)}"
+            )
+        feeds = {self._inputs[name]: value for name, value in inputs.items()}
+        return self._session.run(self._outputs, feeds)
+
+
+def _tensor_of(info, graph):
+    """The Tensor or SparseTensor of a TensorInfo."""
+    tensor = graph.get_tensor_by_name
+    if info.WhichOneof("encoding") != "coo_sparse":
+        return tensor(info.name)
+    sparse = info.coo_sparse
+    parts = sparse.indices_tensor_name, sparse.values_tensor_name, sparse.dense_shape_tensor_name
+    return tf.SparseTensor(*map(tensor, parts))

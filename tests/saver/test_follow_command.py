@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m sok_compat.serving.follow: versions of stock ops in numbered folders."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.serving import follow
+from tests.support.saves.followed_model import NUM_KEYS, TABLES, Trainer, build, key_of
+
+tf1 = tf.compat.v1
+
+
+@pytest.fixture
+def trainer(graph, tmp_path):
+    """save(number) trains and saves a version, of which 3 and 6 are whole; returns its path."""
+    made = Trainer()
+    with tf1.Session() as session:
+        session.run(made.init)
+
+        def save(number):
+            made.make(session, number)
+            with made.dense.graph.as_default():
+                return made.save(session, f"{tmp_path}/trained", number, is_whole=number % 3 == 0)
+
+        yield save
+
+
+def number_in(version):
+    """The number that an exported version serves, everywhere."""
+    keys = [0, NUM_KEYS - 1, *(key_of(number) for number in range(8))]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        loaded = tf1.saved_model.load(session, ["serve"], version)
+        signature = loaded.signature_def["serving_default"]
+        names = {name: info.name for name, info in signature.outputs.items()}
+        outputs = session.run(names, {signature.inputs["keys"].name: keys})
+    (number,) = set(outputs["dense"].tolist())
+    for name in TABLES:
+        assert np.all(outputs[name][:2] == number)
+        assert [n for n in range(8) if np.any(outputs[name][2 + n])] == [number]
+    return number
+
+
+def test_versions_of_increments(trainer, tmp_path):
+    """Complete, numbered, and but for the last two deleted."""
+    folder, exports = f"{tmp_path}/trained", f"{tmp_path}/exported"
+    options = {"keep": 2, "missing_keys": "zeros"}
+    assert follow.export_latest(build, folder, exports, **options) is None
+    for number in range(1, 5):
+        trainer(number)
+        with tf.Graph().as_default():
+            path = follow.export_latest(build, folder, exports, **options)
+        assert path == f"{exports}/{number}"
+        assert number_in(path) == number
+        assert follow.export_latest(build, folder, exports, **options) is None  # nothing new
+    assert sorted(os.listdir(exports)) == ["3", "4"]
+
+
+def test_a_damaged_checkpoint_writes_none(trainer, tmp_path):
+    folder, exports = f"{tmp_path}/trained", f"{tmp_path}/exported"
+    paths = [trainer(number) for number in (1, 2)]
+    os.truncate(f"{paths[0]}.data-00000-of-00001", 100)
+    with pytest.raises((FileError, tf.errors.OpError), match="model-1.data"):
+        follow.export_latest(build, folder, exports)
+    assert os.listdir(exports) == []
+
+
+def test_the_command(trainer, tmp_path, capsys):
+    folder, exports = f"{tmp_path}/trained", f"{tmp_path}/exported"
+    trainer(1)
+    command = [folder, exports, "--model", "tests.support.saves.followed_model:build"]
+    command += ["--missing-keys", "zeros"]
+    assert follow.main(command) == 0
+    assert capsys.readouterr().out == f"{exports}/1: model-1\n"
+    assert number_in(f"{exports}/1") == 1
+    os.truncate(f"{trainer(2)}.index", 50)
+    assert follow.main(command) == 2
+    assert "no version is written: " in capsys.readouterr().err
+    assert os.listdir(exports) == ["1"]
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        (["--model", "tests.nothing:build"], "'tests.nothing:build' is not MODULE:FUNCTION"),
+        (["--model", "os:sep"], "'os:sep' is no function"),
+        (["--model", "os:getcwd", "--keep", "0"], "must be at least 1, got '0'"),
+    ],
+)
+def test_arguments(wrong, message, capsys):
+    with pytest.raises(SystemExit):
+        follow.main(["trained", "exported", *wrong])
+    assert message in capsys.readouterr().err
