@@ -85,6 +85,10 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
         with tf.control_dependencies([done]):
             return tf.identity(value)
 
+    def assign_slice(self, *args: Any, **kwargs: Any) -> tf.Variable:
+        """Assigns to `variable[...]`, all rows by their ids."""
+        return super()._strided_slice_assign(*args, **kwargs)
+
     def assign_sub(self, delta: Any, *args: Any, **kwargs: Any) -> tf.Operation | tf.Variable:
         """Subtracts from the shown rows.
 

@@ -137,11 +137,6 @@ def updates_sparsely_as(optimizer: Any, *kinds: Any) -> bool:
     return any(update is kind._resource_apply_sparse for kind in kinds)
 
 
-def assign_slice(kind: Any, variable: Any, *args: Any, **kwargs: Any) -> tf.Variable:
-    """Assigns to `variable[...]` as a class of variables does."""
-    return kind._strided_slice_assign(variable, *args, **kwargs)
-
-
 def has_momentum(rms_prop: Any) -> bool:
     """Whether an RMSprop of tf.keras.optimizers.legacy has a momentum."""
     return bool(rms_prop._momentum)

@@ -9,7 +9,6 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.ranks.horovod.communicator import is_broadcast
-from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_generations import have_generations, rows_of_ids
@@ -122,7 +121,7 @@ def before_update(table: TableInterface, delta: Any) -> list[tf.Tensor]:
 def strided_slice_assign(table: TableInterface, *args: Any, **kwargs: Any) -> tf.Variable:
     """`table[i].assign(...)`, without a hash index."""
     with tf.control_dependencies(_inserted(table)):
-        return members.assign_slice(PlaneVariable, table, *args, **kwargs)
+        return table.assign_slice(*args, **kwargs)
 
 
 def _inserted(table: TableInterface) -> list[tf.Tensor]:
