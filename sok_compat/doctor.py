@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports what works here, and how to get what is missing: `python -m sok_compat.doctor [script]`;
-with `--changes`, lists the changes to other libraries. `changes_of_process()` says which of them
+with `--changes`, lists the changes to other libraries. `changes_of_process()` lists which of them
 the process that calls it has made.
 
 The exit status is 0 if tables can be trained in one process, else 1. Each library is loaded in a

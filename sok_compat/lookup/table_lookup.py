@@ -50,6 +50,6 @@ class Lookup:
             )
 
     def inserting(self, insert: Insert) -> Lookup:
-        """The lookup whose new keys get rows as `lookup_group` says."""
+        """The lookup whose new keys get rows as in `lookup_group`."""
         new_keys = dataclasses.replace(self.new_keys, insert=insert)
         return dataclasses.replace(self, new_keys=new_keys)

@@ -39,7 +39,7 @@ def check_options(user: str, options: dict[str, Any]) -> None:
         if name not in _WITHOUT_EFFECT and (name not in _AS_USUAL or value != _AS_USUAL[name]):
             raise NotImplementedError(
                 f"hvd.{user}({name}={value!r}) needs Horovod, which is not used here; python -m "
-                "sok_compat.doctor says how to install it"
+                "sok_compat.doctor tells how to install it"
             )
 
 
@@ -95,7 +95,7 @@ class Job(abc.ABC):
 
         Args:
           tensor: a tensor or IndexedSlices.
-          average: whether it is the mean; None: as `op` says.
+          average: whether it is the mean; None: by `op`.
           op: Average, Sum, Min or Max; None: Average.
           **options: Horovod's others, of which those that would change the numbers raise.
         """

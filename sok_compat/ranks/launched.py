@@ -35,7 +35,7 @@ def mpi_local_rank() -> int:
 
 
 def _of_mpi():
-    """(size, rank), as the first launcher says that has set both."""
+    """(size, rank), of the first launcher that has set both."""
     for size, rank in (map(_number, of_one) for of_one in LAUNCHERS):
         if size is not None and rank is not None:
             return size, rank

@@ -15,7 +15,7 @@ _SEVERAL = re.compile(r"\A\s*\d+ root error\(s\) found\.\s*(\(0\) )?")
 
 
 def put_sentences_first() -> None:
-    """Makes errors of this package's ops in sessions begin with what they say.
+    """Makes errors of this package's ops in sessions begin with their message.
 
     TensorFlow puts the stack of the op's creation before it, twice the height of a screen.
     """

@@ -17,7 +17,7 @@ _OF_KERAS = r"`[\w.]+` is deprecated and will be removed in a future version"
 
 def hide_deprecations() -> None:
     """Hides TensorFlow's deprecation warnings and the remarks of its C++ code on the processor,
-    and on other ranks than the first what TensorFlow says of its progress.
+    and on other ranks than the first TensorFlow's messages on its progress.
 
     A script for TensorFlow 1 calls deprecated functions by design. Does nothing if Python was told
     which warnings to show (`python -W default`, PYTHONWARNINGS).

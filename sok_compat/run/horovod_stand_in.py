@@ -2,7 +2,7 @@
 """`import horovod.tensorflow` in scripts where Horovod is not installed: what most of them call.
 
 They are the current job's: one process trains alone; ranks that mpiexec started are those of MPI,
-with mpi4py. Names that are missing raise an AttributeError that says how to install Horovod.
+with mpi4py. Names that are missing raise an AttributeError that tells how to install Horovod.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StandIn(types.ModuleType):
             raise AttributeError(name)
         raise AttributeError(
             f"{self.__name__}.{name} needs Horovod, which is not installed: its stand-in has only "
-            f"{', '.join(sorted(names()))}. python -m sok_compat.doctor says how to install it"
+            f"{', '.join(sorted(names()))}. python -m sok_compat.doctor tells how to install it"
         )
 
 

@@ -31,7 +31,7 @@ machine; where there is none, one. The status is that of the first process that 
 comes last; 130 after Ctrl-C, and 143 after SIGTERM.
 """
 
-# Horovod's launcher, but for its stack where a rank fails: the ranks have said why.
+# Horovod's launcher, but for its stack where a rank fails: the ranks have logged why.
 _HOROVODRUN = """
 import sys
 from horovod.runner.launch import run_commandline

@@ -77,7 +77,7 @@ def _refuse_clusters(tf_config):
     try:
         cluster = json.loads(tf_config or "{}").get("cluster") or {}
         tasks = {job: len(tasks) for job, tasks in cluster.items()}
-    except (AttributeError, TypeError, ValueError):  # none of a cluster: the script may say so
+    except (AttributeError, TypeError, ValueError):  # none of a cluster: the script may report it
         return
     if sum(tasks.values()) < 2:
         return
@@ -157,7 +157,7 @@ def _execute(names, load):
     except BaseException as error:
         status = _status_of(error)
         if note is not None and isinstance(error, KeyboardInterrupt):
-            sys.exit(status)  # each rank's stack says no more than the Ctrl-C
+            sys.exit(status)  # each rank's stack adds nothing to the Ctrl-C
         if note is not None and status:
             note_failure(note, status, _said(error))
         _show_from(vars(module))
@@ -181,7 +181,7 @@ def _said(error):
 def _show_from(namespace):
     """Makes the traceback of the final error begin in the script, not in the launcher.
 
-    If the error says more than one line, as TensorFlow's do with their stacks, the line that
+    If the error has more than one line, as TensorFlow's have with their stacks, the line that
     matters comes last, alone.
     """
     show = sys.excepthook

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an error says, without what TensorFlow adds. No TensorFlow."""
+"""The message of an error, without what TensorFlow adds. No TensorFlow."""
 
 from __future__ import annotations
 

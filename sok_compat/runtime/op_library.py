@@ -14,7 +14,7 @@ from sok_compat.runtime.error_texts import without_names
 
 
 class _Ops:
-    """The ops of a library; their errors in eager mode are what the op says, and no more."""
+    """The ops of a library; their errors in eager mode are the op's message alone."""
 
     def __init__(self, library: Any) -> None:
         self._library = library

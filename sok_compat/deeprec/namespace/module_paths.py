@@ -88,7 +88,7 @@ def _of_api(path: str) -> _Load:
     """A function that returns the module at a path under `tf`; None if there is none.
 
     Raises:
-      ModuleNotFoundError: there is none under tf.contrib; it says what to use.
+      ModuleNotFoundError: there is none under tf.contrib; it names what to use.
     """
     value: Any = sys.modules[_FACE]
     for part in path.split("."):

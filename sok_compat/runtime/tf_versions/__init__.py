@@ -63,7 +63,7 @@ VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 
 
 class _MissingKeras:
-    """Stands for Keras 2 where there is none: what needs it says how to get it."""
+    """Stands for Keras 2 where there is none: what needs it tells how to get it."""
 
     def __getattr__(self, name: str) -> Any:
         raise ImportError(
@@ -154,7 +154,7 @@ def variable_of(weight: Any) -> tf.Variable:
 
 
 def is_evaluated_by_model() -> bool:
-    """Whether the layer of Keras 3 about to be called is within a model that does not say if it
+    """Whether the layer of Keras 3 about to be called is within a model that does not tell if it
     trains, and no tape records: then it does not."""
     state = importlib.import_module("keras.src.backend.common.global_state")
     call = state.get_global_attribute("current_call_ctx")

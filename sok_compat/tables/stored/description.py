@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exported graph says of tables and variables, for savers of the imported graph."""
+"""What an exported graph records of tables and variables, for savers of the imported graph."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def set_value_if_not_saved(variable: tf.Variable, value: float) -> None:
 
 
 def describe(handle: tf.Tensor, known: Mapping[str, Any]) -> None:
-    """Adds to what the graph says of a table or variable, in values that JSON holds; "op" is its
+    """Adds to what the graph records of a table or variable, as JSON values; "op" is its
     name here, to which an import adds a scope."""
     if tf.is_symbolic_tensor(handle):
         text = json.dumps({**description_of(handle), **known, "op": handle.op.name}).encode()

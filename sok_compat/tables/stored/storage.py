@@ -21,7 +21,7 @@ class Storage:
     part: which part of a partitioned table it is; None: a whole one.
     parts: the parts of larger arrays that checkpoints hold instead of the table.
     owner: in a graph, the object whose saveable() saves these parts.
-    described: what an exported graph says of it beyond a table in rows; values that JSON holds.
+    described: what an exported graph records of it beyond a table in rows; JSON values.
     fill_slot: called with each slot that is made from now on.
     """
 
