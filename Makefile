@@ -121,6 +121,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.tensorflow: $(VENV)/.created
+	@echo "downloading TensorFlow $(TENSORFLOW) into $(VENV): about 500 MB"
 	$(PIP_INSTALL) tensorflow-cpu==$(TENSORFLOW)
 	@# Without its dependency `tensorflow`, which would be installed over tensorflow-cpu.
 	for keras in $$($(PYTHON) cmake/tensorflow_install.py --keras $(TENSORFLOW)); do \
@@ -138,7 +139,8 @@ $(VENV)/.lint: requirements-lint.txt $(VENV)/.created
 
 $(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools | $(BEFORE_WHEEL)
 	@rm -f $(VENV)/.installed*
-	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall \
+	@$(BIN)/python cmake/progress.py "compiling sok_compat for TensorFlow $(TENSORFLOW): minutes at first" \
+	  $(PIP_INSTALL) -vv --no-build-isolation --no-deps --force-reinstall \
 	  -Ccmake.define.SOK_CUDA=$(SOK_CUDA) $(foreach part,TESTS BENCHMARKS,-Ccmake.define.SOK_CUDA_$(part)=OFF) .
 	@touch $@
 
@@ -314,6 +316,7 @@ gpu-report:  ## on a GPU: all of these within ten minutes, into one report; OUT=
 # MPI=1: with MPI beside Gloo, by the MPI of requirements-dev.txt.
 horovod: $(VENV)/.horovod$(if $(MPI),-mpi)  ## install Horovod with Gloo into the virtual environment; MPI=1: with MPI, too
 $(VENV)/.horovod $(VENV)/.horovod-mpi: $(VENV)/.tensorflow $(VENV)/.tools
+	@echo "building Horovod for TensorFlow $(TENSORFLOW): minutes"
 	$(PIP_INSTALL) "setuptools<81" wheel
 	MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) $(BIN)/python cmake/horovod_install.py $(if $(MPI),--mpi)
 	@touch $(VENV)/.horovod $@
