@@ -85,7 +85,8 @@ WITHIN = {
         ("allgather_strings", "same_on_all_ranks"),
     ),
     "sok_compat/tables": (
-        ("placement", "shows", "stored/saved_part", "stored/table_part", "words"),
+        ("placement", "rows/row_scatters", "shows"),
+        ("stored/saved_part", "stored/table_part", "words"),
         ("declared_capacity", "first_value", "key_history", "stored/storage", "table_arguments"),
         ("plane_variable",),
         ("interface",),

@@ -56,6 +56,12 @@ struct Rounding {
   }
 };
 
+/// Where the random numbers of a table stand.
+struct SavedStream {
+  uint64_t stream = 0;      // FirstValue::stream
+  int64_t num_updates = 0;  // of rows, which updates round stochastically
+};
+
 /// `stream` of the step after `num_steps` others.
 inline uint64_t RoundingStream(uint64_t of_table, int64_t num_steps) {
   return MixBits(of_table + static_cast<uint64_t>(num_steps) * 0x9e3779b97f4a7c15u);

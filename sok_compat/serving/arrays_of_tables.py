@@ -110,7 +110,9 @@ def _rows_of_absent_keys(table: Table) -> np.ndarray | tf.Tensor:
             "or stock_ops=False"
         )
     first = dataclasses.replace(first, name=first.name or table.table_name)
-    empty = Table(None, table.dim, first, seed=table.seed, collections=[])
+    empty = Table(
+        None, table.dim, first, row_dtype=table.row_dtype, seed=table.seed, collections=[]
+    )
     keys = tf.range(first.period, dtype=tf.int64)
     with dense_tables(None), tf.control_dependencies([empty.initializer]):
         (rows,) = lookup_group([Lookup(empty, keys)], insert=False)

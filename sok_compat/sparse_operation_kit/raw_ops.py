@@ -20,6 +20,7 @@ from sok_compat.sparse_operation_kit.variables.first_values import first_value_o
 from sok_compat.sparse_operation_kit.variables.options import DynamicOptions, checked_var_type
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
+from sok_compat.tables.rows.row_scatters import scatter_rows
 from sok_compat.tables.rows.row_writes import write_rows
 from sok_compat.tables.table import Table
 
@@ -158,12 +159,12 @@ def dummy_var_sparse_read(
 
 def dummy_var_scatter_add(handle: tf.Tensor, indices: Any, updates: Any) -> tf.Operation | None:
     """Adds updates [n, dim] to the rows of keys [n]; ignores unknown keys."""
-    return _scatter(tf.raw_ops.ResourceScatterAdd, handle, indices, updates)
+    return _scatter("add", handle, indices, updates)
 
 
 def dummy_var_scatter_update(handle: tf.Tensor, indices: Any, updates: Any) -> tf.Operation | None:
     """Replaces the rows of keys [n] by updates [n, dim]; ignores unknown keys."""
-    return _scatter(tf.raw_ops.ResourceScatterUpdate, handle, indices, updates)
+    return _scatter("update", handle, indices, updates)
 
 
 def dummy_var_assign(handle: tf.Tensor, indices: Any, values: Any) -> tf.Operation | None:
@@ -206,15 +207,16 @@ def _first_element_of(values: Any) -> tuple[FirstValue, tf.Operation | None]:
     return FirstValue("evaluated", initializer=filled), stored.op
 
 
-def _scatter(scatter: Any, handle: tf.Tensor, indices: Any, updates: Any) -> Any:
+def _scatter(update: str, handle: tf.Tensor, indices: Any, updates: Any) -> Any:
     table = _table_of(handle)
     with tf.device(table.device):
         ((row_ids,), _) = find_rows([table], [tf.cast(indices, tf.int64)], [NewKeys()])
         has_row = row_ids >= 0
-        return scatter(
-            resource=table.handle,
-            indices=tf.boolean_mask(row_ids, has_row),
-            updates=tf.boolean_mask(tf.cast(updates, tf.float32), has_row),
+        return scatter_rows(
+            table,
+            update,
+            tf.boolean_mask(row_ids, has_row),
+            tf.boolean_mask(tf.cast(updates, tf.float32), has_row),
         )
 
 

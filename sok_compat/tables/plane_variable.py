@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +11,7 @@ from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.strategies import OfAnyStrategy
 from sok_compat.runtime.tf_versions import BaseResourceVariable, members, variable_accessed
+from sok_compat.tables.rows.row_scatters import gather_rows, scatter_rows
 from sok_compat.tables.shows import TO_USERS, Shown
 
 PLANE_READS = ("ReadVariableOp", "SokReadRows")  # ops that read a whole plane
@@ -28,6 +28,7 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
 
     table_handle: tf.Tensor
     shown: Shown
+    row_dtype = tf.float32  # of the numbers in memory
     is_vector = False  # True: a slot of width 1 shows [n], not [n, 1]
 
     def __repr__(self) -> str:
@@ -69,9 +70,7 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
     def _gather(self, row_ids: tf.Tensor) -> tf.Tensor:
         variable_accessed(self)
         with tf.device(self.device):
-            rows = tf.raw_ops.ResourceGather(
-                resource=self.handle, indices=row_ids, dtype=tf.float32
-            )
+            rows = gather_rows(self, row_ids)
         return tf.squeeze(rows, axis=-1) if self.is_vector else rows
 
     def assign(self, value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -79,7 +78,7 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
         on."""
         if not self.shows_rows_in_use():
             return super().assign(value, *args, **kwargs)
-        done = self.update_shown(tf.raw_ops.ResourceScatterUpdate, value)
+        done = self.update_shown("update", value)
         if tf.executing_eagerly():
             return done
         with tf.control_dependencies([done]):
@@ -96,35 +95,34 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
           NotImplementedError: it cannot be known which key each row of delta is of.
         """
         update = super().assign_sub
-        return self._updated(update, tf.raw_ops.ResourceScatterSub, delta, *args, **kwargs)
+        return self._updated(update, "sub", delta, *args, **kwargs)
 
     def assign_add(self, delta: Any, *args: Any, **kwargs: Any) -> tf.Operation | tf.Variable:
         """Adds to the shown rows; raises as assign_sub."""
         update = super().assign_add
-        return self._updated(update, tf.raw_ops.ResourceScatterAdd, delta, *args, **kwargs)
+        return self._updated(update, "add", delta, *args, **kwargs)
 
     def scatter_add(self, sparse_delta: Any, *args: Any, **kwargs: Any) -> Any:
         """Adds to shown rows."""
         if self.shows_rows_in_use():
-            return self.update_shown(tf.raw_ops.ResourceScatterAdd, sparse_delta)
+            return self.update_shown("add", sparse_delta)
         return super().scatter_add(sparse_delta, *args, **kwargs)
 
     def scatter_sub(self, sparse_delta: Any, *args: Any, **kwargs: Any) -> Any:
         """Subtracts from shown rows."""
         if self.shows_rows_in_use():
-            return self.update_shown(tf.raw_ops.ResourceScatterSub, sparse_delta)
+            return self.update_shown("sub", sparse_delta)
         return super().scatter_sub(sparse_delta, *args, **kwargs)
 
     def scatter_update(self, sparse_delta: Any, *args: Any, **kwargs: Any) -> Any:
         """Replaces shown rows."""
         if self.shows_rows_in_use():
-            return self.update_shown(tf.raw_ops.ResourceScatterUpdate, sparse_delta)
+            return self.update_shown("update", sparse_delta)
         return super().scatter_update(sparse_delta, *args, **kwargs)
 
-    def update_shown(
-        self, scatter: Callable[..., tf.Operation], value: Any
-    ) -> tf.Operation | tf.Variable:
-        """Updates the shown rows by [n, width], or some of them by tf.IndexedSlices of places.
+    def update_shown(self, update: str, value: Any) -> tf.Operation | tf.Variable:
+        """Updates the shown rows by [n, width], or some of them by tf.IndexedSlices of places: see
+        scatter_rows.
 
         Returns the op; in eager mode the variable, as the variable's own methods do."""
         row_ids = self.shown_row_ids()
@@ -133,7 +131,7 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
         value = tf.convert_to_tensor(value, tf.float32)
         value = value[..., tf.newaxis] if self.is_vector else value
         with tf.device(self.device):
-            done = scatter(resource=self.handle, indices=row_ids, updates=value)
+            done = scatter_rows(self, update, row_ids, value, is_trained=True)
         return self if tf.executing_eagerly() else done
 
     def before_update(self, delta: Any) -> list[tf.Tensor]:
@@ -150,6 +148,8 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
             return self._update_rows_in_use(scatter, delta, name, read_value)
 
     def _updates_rows_itself(self) -> bool:
+        if self.row_dtype != tf.float32:  # which no op of TensorFlow adds to
+            return True
         if not is_on_gpu(self):
             return False
         is_in_graph = self._in_graph_mode and not tf.compat.v1.get_default_graph().building_function
@@ -157,23 +157,24 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
         return not (is_in_graph and table.num_scopes > 0)
 
     def _update_rows_in_use(
-        self, scatter: Callable[..., tf.Operation], delta: Any, name: str | None, read_value: bool
+        self, scatter: str, delta: Any, name: str | None, read_value: bool
     ) -> tf.Operation | tf.Variable:
         delta = tf.convert_to_tensor(delta, tf.float32)
         delta.shape.assert_is_compatible_with(self.shape)
         with tf.device(self.device), tf.control_dependencies([delta]):
             row_ids = ops.sok_rows_in_use(self.table_handle)
-            update = scatter(
-                resource=self.handle, indices=row_ids, updates=tf.gather(delta, row_ids), name=name
-            )
+            update = scatter_rows(self, scatter, row_ids, tf.gather(delta, row_ids), name)
         return self.after(update, read_value)
 
     def after(self, update: tf.Operation, read_value: bool) -> tf.Operation | tf.Variable:
         """Returns the variable after an update, to be read on demand, or just the update."""
         return self._lazy_read(update) if read_value else update
 
-    def _lazy_read(self, op: tf.Operation) -> tf.Variable:
-        """Returns the variable after an update, to be read on demand."""
+    def _lazy_read(self, op: tf.Operation) -> tf.Operation | tf.Variable:
+        """Returns the variable after an update, to be read on demand; in a graph, of rows of two
+        bytes, the op."""
+        if self.row_dtype != tf.float32:  # of which such a variable reads another dtype
+            return self if tf.executing_eagerly() else op
         unread = super()._lazy_read(op)
         if not is_on_gpu(self):
             return unread

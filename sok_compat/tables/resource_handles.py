@@ -47,20 +47,25 @@ def unique_id(name: str) -> str:
 
 
 def plane_handle(
-    name: str, scope: str, shape: Sequence[int | None], table: TableInterface | None = None
+    name: str,
+    scope: str,
+    shape: Sequence[int | None],
+    table: TableInterface | None = None,
+    dtype: tf.DType = tf.float32,
 ) -> tf.Tensor:
-    """Creates the handle of a float32 resource variable without a value.
+    """Creates the handle of a resource variable without a value.
 
     Args:
       name: of the variable.
       scope: the name scope of its ops.
       shape: [capacity, width].
       table: the Table whose rows it holds; None: it is a slot.
+      dtype: of its numbers.
     """
     if tf.executing_eagerly():
-        handle = eager_variable_handle(shape, tf.float32, name)
+        handle = eager_variable_handle(shape, dtype, name)
     else:
-        handle = var_handle_op(dtype=tf.float32, shape=shape, shared_name=name, name=scope)
+        handle = var_handle_op(dtype=dtype, shape=shape, shared_name=name, name=scope)
     if table is not None:
         setattr(handle, _TABLE, weakref.ref(table))
     return mark_handle_of_plane(handle)

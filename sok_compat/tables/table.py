@@ -33,7 +33,13 @@ from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import Slots
 from sok_compat.tables.stored.description import describe_in_graph
 from sok_compat.tables.stored.storage import Storage
-from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY, checked_key_dtype, checked_sizes
+from sok_compat.tables.table_arguments import (
+    UNDECLARED_CAPACITY,
+    checked_key_dtype,
+    checked_rounding,
+    checked_row_dtype,
+    checked_sizes,
+)
 from sok_compat.tables.words import Words
 
 DEFAULT_SEED = 1  # of first values; constant, so the same on all ranks
@@ -44,6 +50,9 @@ _eager_tables: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictio
 
 class Table(TableInterface):
     """Keys -> rows of `dim` float32.
+
+    In memory the numbers in rows are `row_dtype`: of bfloat16 and float16 they take half as much.
+    Lookups, gradients and slots stay float32, as is `dtype`; updates round.
 
     `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
     `tf.gradients` and stock optimizers work on it; rows are in the order in which their keys came.
@@ -58,6 +67,10 @@ class Table(TableInterface):
     the table is made at once, and freed with this object.
 
     Attributes, besides those of TableInterface:
+      row_dtype: of the numbers in rows: tf.float32, tf.bfloat16 or tf.float16.
+      rounding: of updates of rows of two bytes. 'stochastic': up or down at random, such that the
+        mean is exact; the random numbers are a function of the seed, the table's name, the key, the
+        column and the number of updates. 'nearest' loses updates of less than half a step.
       first_value: the FirstValue of rows.
       seed: of first values, if first_value has none.
       initial_rows: [capacity, dim], if the initializer makes the whole table at once; else None.
@@ -71,6 +84,8 @@ class Table(TableInterface):
         dim: int,
         initializer: Any = None,
         *,
+        row_dtype: Any = None,
+        rounding: str = "stochastic",
         key_dtype: Any = None,
         use_hash_index: bool = True,
         name: str = "Table",
@@ -88,6 +103,7 @@ class Table(TableInterface):
             limit; this needs a hash index and an initializer that makes rows one by one.
           dim: floats in a row, an int >= 1.
           initializer: see `parse_initializer`.
+          row_dtype, rounding: see the attributes; None: tf.float32.
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
           use_hash_index: False: keys are in [0, capacity * number of ranks).
           name: made unique in the current name scope of the default graph, also in eager mode.
@@ -107,25 +123,24 @@ class Table(TableInterface):
         raise_under_several_replicas(type(self).__name__)
         integrations.expect_tables()
         self.capacity, self.dim = checked_sizes(capacity, dim)
+        self.row_dtype, self.rounding = checked_row_dtype(row_dtype), checked_rounding(rounding)
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
         self.storage, self.slots_by_owner = storage or Storage(), Slots()
-        self.shown, self.num_scopes = Shown(), 0
+        self.shown, self.num_scopes, self.history, self.initial_rows = Shown(), 0, history, None
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(
             initializer, shape, self.use_hash_index, self.words.initializer
         )
-        self.history, self.initial_rows = history, None
-        check_history(history, self.use_hash_index, self.first_value.kind, self.capacity)
         self._check_capacity()
         self.placement = placement or Placement.by_modulo(connected_ranks())
         self.seed = DEFAULT_SEED if seed is None else seed
         with tf.init_scope():  # outside functions, branches and control dependencies
             self._make(name, trainable, shape)
-            if not tf.executing_eagerly():
-                self._add_to_collections(collections)
+            self._add_to_collections(collections)
 
     def _check_capacity(self) -> None:
+        check_history(self.history, self.use_hash_index, self.first_value.kind, self.capacity)
         if self.capacity is not None:
             return
         if not self.use_hash_index:
@@ -140,7 +155,9 @@ class Table(TableInterface):
         in_graph = not tf.executing_eagerly()
         with tf.name_scope(name) as scope, tf.device(table_device()):
             self.table_name = resource_handles.name_from_scope(scope)
-            handle = resource_handles.plane_handle(self.table_name, scope, shape, self)
+            handle = resource_handles.plane_handle(
+                self.table_name, scope, shape, self, self.row_dtype
+            )
             self.table_handle = resource_handles.table_handle(self.table_name)
             self._deleters = resource_handles.deleters(handle, self.table_handle)
             fetched = None
@@ -171,6 +188,8 @@ class Table(TableInterface):
         return tf.identity(row_reads.read_rows_of(self, handle, shape, name="Read"))
 
     def _add_to_collections(self, collections: Iterable[str] | None) -> None:
+        if tf.executing_eagerly():
+            return
         keys = tf.compat.v1.GraphKeys
         collections = {keys.GLOBAL_VARIABLES} if collections is None else set(collections)
         if self.trainable:
@@ -182,6 +201,7 @@ class Table(TableInterface):
         return (
             f"{self.kind()}, capacity {self.capacity}, first value {self.first_value}, "
             f"seed {self._first_seed}"
+            + ("" if self.row_dtype == tf.float32 else f", rounding {self.rounding}")
         )
 
     def kind(self) -> str:
@@ -189,6 +209,7 @@ class Table(TableInterface):
         return (
             f"table {self.table_name}: dim {self.dim}, use_hash_index {self.use_hash_index}, "
             f"key_dtype {self.key_dtype.name}"
+            + ("" if self.row_dtype == tf.float32 else f", rows {self.row_dtype.name}")
             + ("" if self.history is None else f", {self.history}")
         )
 
@@ -250,6 +271,8 @@ class Table(TableInterface):
             dim=self.dim,
             capacity=self.op_capacity,
             use_hash_index=self.use_hash_index,
+            row_dtype=self.row_dtype,
+            rounding=self.rounding,
             **self.placement.op_attributes(),
             **first.op_attributes(),
             keep_existing=keep_existing,

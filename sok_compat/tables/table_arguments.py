@@ -9,6 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 KEY_DTYPES = (tf.int64, tf.uint32)
+ROW_DTYPES = (tf.float32, tf.bfloat16, tf.float16)
+ROUNDINGS = ("stochastic", "nearest")
 MAX_TABLE_BYTES = 1 << 47  # as kMostPlaneBytes in ops/engine/plane_options.h
 UNDECLARED_CAPACITY = (1 << 32) - 1  # as kMaxRows in ops/engine/table_options.h
 
@@ -26,6 +28,33 @@ def checked_key_dtype(key_dtype: Any) -> tf.DType:
     if dtype not in KEY_DTYPES:
         raise ValueError(f"key_dtype must be int64 or uint32, got {dtype.name}")
     return dtype
+
+
+def checked_row_dtype(row_dtype: Any, name: str = "row_dtype") -> tf.DType:
+    """Returns tf.float32, tf.bfloat16 or tf.float16 for a dtype, its name or None (float32).
+
+    Raises:
+      ValueError: row_dtype is anything else; `name` is its name in the message.
+    """
+    try:
+        dtype = tf.float32 if row_dtype is None else tf.as_dtype(row_dtype)
+    except TypeError:
+        dtype = None
+    if dtype not in ROW_DTYPES:
+        names = ", ".join(each.name for each in ROW_DTYPES)
+        raise ValueError(f"{name} must be one of {names}, got {row_dtype!r}")
+    return dtype
+
+
+def checked_rounding(rounding: Any) -> str:
+    """Returns a rounding of rows of two bytes.
+
+    Raises:
+      ValueError: it is not one of ROUNDINGS.
+    """
+    if rounding not in ROUNDINGS:
+        raise ValueError(f"rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
+    return rounding
 
 
 def checked_sizes(capacity: Any, dim: Any) -> tuple[int | None, int]:

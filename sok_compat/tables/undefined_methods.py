@@ -94,5 +94,5 @@ def make_reads(table: TableInterface, handle: tf.Tensor, scope: str) -> tf.Tenso
             ],
         )
         with tf.control_dependencies([refuse]):
-            tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
-        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32, name="Rows")
+            tf.raw_ops.ReadVariableOp(resource=handle, dtype=table.row_dtype)
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=table.row_dtype, name="Rows")

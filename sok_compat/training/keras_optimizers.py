@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from sok_compat.runtime.tf_versions import (
     keras_optimizers,
     members,
 )
+from sok_compat.tables.rows.optimizer_updates import maker_of
 from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.shown_rows import (
     showing_rows_in_use,
@@ -179,10 +179,7 @@ def _raise_in_graph(table: Any) -> None:
 
 def _optimizer_of(update):
     """Returns the Keras optimizer whose method made a function, or None."""
-    function = inspect.unwrap(update)
-    if not inspect.isfunction(function) or "self" not in function.__code__.co_freevars:
-        return None
-    maker = function.__closure__[function.__code__.co_freevars.index("self")].cell_contents
+    maker = maker_of(update)
     return maker if isinstance(maker, keras_of_layers.optimizers.Optimizer) else None
 
 

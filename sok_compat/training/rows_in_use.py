@@ -11,7 +11,8 @@ gets fresh slots when its key comes. So elementwise expressions of planes of one
 that are assigned to a plane are computed for the rows in use only, by the same ops: the numbers are
 the same bits. A stock optimizer's op with a dense gradient is replaced by the rules of
 ops/engine/rules.h. TensorFlow's dense kernels compute RMSProp, Momentum with nesterov and Adagrad
-in another order, so these steps give the same numbers to about six digits.
+in another order, so these steps give the same numbers to about six digits. Of tables with rows of
+two bytes, which TensorFlow's ops cannot update, these rules replace sparse updates, too.
 
 A tf.function is left alone: it runs every update that was traced.
 """
@@ -23,10 +24,11 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from sok_compat.runtime.graphs import ops_before
+from sok_compat.runtime.graphs import ops_before, outside
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, members
 from sok_compat.tables.plane_variable import PLANE_READS
+from sok_compat.tables.rows.optimizer_updates import raise_for_stock_update
 from sok_compat.training.plane_updates import (
     PLANE_UPDATES,
     PlaneUpdate,
@@ -55,8 +57,22 @@ def update_rows_in_use_only(operations: Sequence[tf.Operation], tables: Sequence
       operations: of one graph, in the order in which they were made.
       tables: Tables of that graph.
     """
+    replaced = set()
     if operations and not operations[0].graph.building_function:
-        _Rewriting(operations, tables).run()
+        rewriting = _Rewriting(operations, tables)
+        rewriting.run()
+        replaced = rewriting.replaced()
+    _raise_for_stock_updates([op for op in operations if op not in replaced], tables)
+
+
+def _raise_for_stock_updates(operations: Iterable[tf.Operation], tables: Iterable[Table]) -> None:
+    """Raises NotImplementedError for ops of TensorFlow that would update rows of two bytes."""
+    narrow = {id(table.handle): table for table in tables if table.row_dtype != tf.float32}
+    for op in operations:
+        if op.type.startswith(("ResourceApply", "ResourceSparseApply", "ResourceScatter")):
+            table = narrow.get(id(outside(op.inputs[0])[-1]))
+            if table is not None:
+                raise_for_stock_update(table, op.type)
 
 
 class _Rewriting:
@@ -95,10 +111,12 @@ class _Rewriting:
 
     def _rules_of_dense_updates(self, tables: Sequence[Table]) -> dict[tf.Operation, AppliedRule]:
         handles = {table.handle.name for table in tables}
+        narrow = {table.handle.name for table in tables if table.row_dtype != tf.float32}
         updates = [
             op
             for op in self._operations
-            if op.type.startswith("ResourceApply") and op.inputs[0].name in handles
+            if (op.type.startswith("ResourceApply") and op.inputs[0].name in handles)
+            or (op.type.startswith("ResourceSparseApply") and op.inputs[0].name in narrow)
         ]
         rules = {op: rule_of(op) for op in updates}
         return {
@@ -107,12 +125,18 @@ class _Rewriting:
             if rule is not None and rule.fits(self._table_of[op.inputs[0].name])
         }
 
+    def replaced(self) -> set[tf.Operation]:
+        """Returns the ops that nothing waits for any more."""
+        return set(self._replaced)
+
     def _by_rule(self, op: tf.Operation, rule: AppliedRule) -> tf.Operation:
-        """Makes the op that applies a dense gradient to the rows in use."""
+        """Makes the op that applies a gradient, a dense one to the rows in use."""
         table, inputs = self._table_of[op.inputs[0].name], inputs_of(op)
         gradient = inputs["delta"] if "delta" in inputs else inputs["grad"]
         before = [gradient, *self._waited_for(op.control_inputs)]  # they may bring rows into use
         with tf.device(table.device), tf.control_dependencies(before):
+            if "indices" in inputs:
+                return rule.apply(table, gradient, tf.cast(inputs["indices"], tf.int64))
             row_ids = ops.sok_rows_in_use(table.table_handle)
             return rule.apply(table, tf.gather(gradient, row_ids), row_ids)
 

@@ -16,6 +16,7 @@ from typing import Any, Union
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import has_keras_2, keras_optimizers, make_slots, members
+from sok_compat.tables.rows.optimizer_updates import check_stock_optimizer
 from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.shown_rows import showing_all_rows, showing_rows_of, showing_some_rows
 from sok_compat.tables.slot_variable import SlotVariable
@@ -41,6 +42,9 @@ def apply_to_rows_of_gradients(
     """
     variables = [variable for _, variable in grads_and_vars]
     tables = [variable for variable in variables if isinstance(variable, Table)]
+    for gradient, variable in grads_and_vars:
+        if isinstance(variable, Table) and not _calls_methods(optimizer, gradient):
+            check_stock_optimizer(variable, optimizer, is_in_scope=True)
     make_slots_of_tables(optimizer, variables, tables)
     grads_and_vars = [(rows_of_gradient(v, g), v) for g, v in grads_and_vars]
     with contextlib.ExitStack() as stack:
@@ -89,6 +93,12 @@ def is_newer_keras(optimizer: Any) -> bool:
 def is_legacy_keras(optimizer: Any) -> bool:
     """Whether it is an optimizer of tf.keras.optimizers.legacy."""
     return has_keras_2 and isinstance(optimizer, _legacy.Optimizer)
+
+
+def _calls_methods(optimizer: Any, gradient: Gradient) -> bool:
+    """Whether an update of a table by such a gradient calls methods of the variable."""
+    is_sparse = isinstance(gradient, tf.IndexedSlices)
+    return is_newer_keras(optimizer) or (is_sparse and _lets_rows_decay(optimizer))
 
 
 def _lets_rows_decay(optimizer: Any) -> bool:

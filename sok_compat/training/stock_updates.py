@@ -41,7 +41,7 @@ def speed_up(operations: Sequence[tf.Operation], tables: Sequence[Table]) -> Non
     by_handle = {id(table.handle): table for table in tables}
     for op in updates:
         table = by_handle.get(id(outside(op.inputs[0])[-1]))
-        if table is None:
+        if table is None or table.row_dtype != tf.float32:  # see rows_in_use.py
             continue
         if op.type == "ResourceScatterAdd":
             _speed_up_descent(op, table)

@@ -27,6 +27,8 @@ class UpdatesTables(_OptimizerMixin):
     """Base class, before an optimizer of tf.compat.v1.train: updates tables by
     `_apply_to_table(variable, gradient, row_ids)`, and other variables as that optimizer does."""
 
+    table_type = Table
+
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
         if not isinstance(handle, Table):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)

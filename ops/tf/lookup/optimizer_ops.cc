@@ -92,8 +92,10 @@ class ApplyRule {
                             GradientsOf(view.options(), group.Matrix("gradients", item),
                                         group.Vector("row_ids", item)));
     const bool are_distinct = row_ids_are_distinct_[static_cast<size_t>(item)];
-    return {PlanesOf(ctx, group, item, view, rule),
-            DistinctGradients(call, view.table, given, are_distinct)};
+    Update update{PlanesOf(ctx, group, item, view, rule),
+                  DistinctGradients(call, view.table, given, are_distinct)};
+    update.planes.rounding = planes.table(item).NextRounding();
+    return update;
   }
 
   void Apply(OpCall& call, Table& table, const Rule& rule, const Update& update) const {

@@ -18,6 +18,7 @@ from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import BaseSaverBuilder
+from sok_compat.tables.rows.row_scatters import gather_rows, scatter_rows
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
@@ -73,9 +74,7 @@ class PartsSaveable(StreamedTable):
                 row_ids = _row_ids(table, part, 0, part.num_rows)
                 planes = [("rows", table), *_slots_of(table)]
                 for title, plane in planes:
-                    values = tf.raw_ops.ResourceGather(
-                        resource=plane.handle, indices=row_ids, dtype=tf.float32
-                    )
+                    values = gather_rows(plane, row_ids)
                     full = f"{self.name}/{part.title}/{title}"
                     specs.append(
                         BaseSaverBuilder.SaveSpec(
@@ -180,11 +179,8 @@ class PartsSaveable(StreamedTable):
                     shape_and_slices=[part.slice_spec(table.dim, begin, end)],
                     dtypes=[tf.float32],
                 )
-                written = tf.raw_ops.ResourceScatterUpdate(
-                    resource=plane.handle,
-                    indices=_row_ids(table, part, begin, end),
-                    updates=values,
-                )
+                row_ids = _row_ids(table, part, begin, end)
+                written = scatter_rows(plane, "update", row_ids, values)
             done = [] if written is None else [written]
         return tf.group(*done)
 

@@ -32,6 +32,7 @@ class TrainsEmbeddingVariables(AveragesGradients):
     updates_one_by_one: whether ops run before or after the update of each variable.
     """
 
+    table_type = EmbeddingVariable
     fills: ClassVar[Mapping[str, str]] = {}
     states_are_of_rows = False
     updates_one_by_one = False

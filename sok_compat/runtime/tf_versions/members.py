@@ -142,6 +142,11 @@ def has_momentum(rms_prop: Any) -> bool:
     return bool(rms_prop._momentum)
 
 
+def learning_rate_tensor(descent: tf.compat.v1.train.GradientDescentOptimizer) -> tf.Tensor:
+    """The learning rate of an optimizer that has made its slots."""
+    return descent._learning_rate_tensor
+
+
 def counts_steps(optimizer: Any) -> bool:
     """Whether an optimizer counts its steps in a variable."""
     return hasattr(optimizer, "_iterations")

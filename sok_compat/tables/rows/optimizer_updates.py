@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
+
+import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
+from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.rows.row_generations import have_generations, rows_of_gradient
+from sok_compat.tables.rows.row_scatters import scatter_rows
 from sok_compat.tables.rows.shown_rows import showing_all_rows
 
 
@@ -18,6 +23,40 @@ def update_rows_of_gradients() -> None:
     """Makes optimizers of Keras and of tf.compat.v1.train do so from now on."""
     around_updates(_of_strategy)
     integrations.apply("tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs", _of_train)
+
+
+def raise_for_stock_update(table: Any, updater: str) -> NoReturn:
+    """Raises NotImplementedError: `updater` would update a table's rows of two bytes."""
+    raise NotImplementedError(
+        f"{updater} of TensorFlow cannot update the table {table.table_name}, whose rows are "
+        f"{table.row_dtype.name}: in a graph, call apply_gradients of gradient descent, Momentum, "
+        "Adagrad, RMSProp, Ftrl or (with sparse gradients) Adam in sok_compat.OptimizerScope("
+        "[table]); else use an optimizer of sok_compat or, in eager mode, of "
+        "tf.keras.optimizers; or make the table with row_dtype=tf.float32"
+    )
+
+
+def check_stock_optimizer(table: Any, optimizer: Any, is_in_scope: bool = False) -> None:
+    """Raises NotImplementedError for an optimizer that hands a table's rows of two bytes to an op.
+
+    Optimizers with rules for tables of the `table_type` do not, nor those that call methods of the
+    variable. In a scope in a graph, ops are replaced when it ends (training/rows_in_use.py).
+    """
+    if table.row_dtype == tf.float32 or optimizer is None or hasattr(optimizer, "update_step"):
+        return
+    has_rules = isinstance(table, getattr(optimizer, "table_type", ()))
+    is_in_scope = is_in_scope or table.num_scopes > 0
+    if not has_rules and (not is_in_scope or tf.executing_eagerly()):
+        raise_for_stock_update(table, type(optimizer).__name__)
+
+
+def maker_of(update: Callable[..., Any]) -> Any:
+    """Returns the object whose method made a function, or None."""
+    function = inspect.unwrap(update)
+    if not inspect.isfunction(function) or "self" not in function.__code__.co_freevars:
+        return None
+    place = function.__code__.co_freevars.index("self")
+    return (function.__closure__ or ())[place].cell_contents
 
 
 def _of_strategy(table: Any, update: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,6 +68,7 @@ def _of_strategy(table: Any, update: Callable[..., Any]) -> Callable[..., Any]:
     def update_rows(table, *args, **kwargs):
         if table.shows_rows():
             return update(table, *args, **kwargs)
+        check_stock_optimizer(table, maker_of(update))
         gradients = [rows_of_gradient(table, each) for each in args[:1]]
         with showing_all_rows(table):
             return update(table, *gradients, *args[1:], **kwargs)
@@ -42,6 +82,12 @@ def _of_train(update: Callable[..., Any]) -> Callable[..., Any]:
         table = self.target()
         if not hasattr(table, "use_hash_index") or table.shows_rows():
             return update(self, optimizer, g)
+        is_descent = type(optimizer) is tf.compat.v1.train.GradientDescentOptimizer
+        if is_descent and table.row_dtype != tf.float32 and isinstance(g, tf.IndexedSlices):
+            g = rows_of_gradient(table, g)
+            rate = tf.cast(members.learning_rate_tensor(optimizer), tf.float32)
+            return scatter_rows(table, "sub", g.indices, rate * g.values) or tf.no_op()
+        check_stock_optimizer(table, optimizer)
         g = rows_of_gradient(table, g)
         with showing_all_rows(table) if have_generations() else contextlib.nullcontext():
             return update(self, optimizer, g)

@@ -14,6 +14,7 @@ from sok_compat.runtime.tf_versions import variable_accessed
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_generations import dense_gradient
+from sok_compat.tables.rows.row_scatters import gather_rows
 from sok_compat.tables.rows.row_writes import rows_at
 from sok_compat.tables.undefined_methods import raise_undefined
 
@@ -50,9 +51,7 @@ def sparse_read(table: TableInterface, indices: Any, name: str | None = None) ->
         raise_undefined(table, "sparse_read")
     variable_accessed(table)
     with tf.device(table.device):
-        return tf.raw_ops.ResourceGather(
-            resource=table.handle, indices=rows_at(table, indices), dtype=tf.float32, name=name
-        )
+        return gather_rows(table, rows_at(table, indices), name)
 
 
 def gather_nd(table: TableInterface, indices: Any, name: str | None = None) -> tf.Tensor:

@@ -13,6 +13,7 @@ from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_generations import have_generations, rows_of_ids
 from sok_compat.tables.rows.row_ids import are_of_gradient
+from sok_compat.tables.rows.row_scatters import scatter_rows
 from sok_compat.tables.rows.row_writes import all_rows, rows_at
 from sok_compat.tables.undefined_methods import raise_undefined
 from sok_compat.tables.words import Words
@@ -105,9 +106,7 @@ def assign(
         row_ids = all_rows(table)
     # Without a hash index they are the first ones: a slice takes no memory.
     rows = tf.gather(value, row_ids) if table.use_hash_index else value[: tf.size(row_ids)]
-    update = tf.raw_ops.ResourceScatterUpdate(
-        resource=table.handle, indices=row_ids, updates=rows, name=name
-    )
+    update = scatter_rows(table, "update", row_ids, rows, name)
     return table.after(update, read_value)
 
 
@@ -120,6 +119,7 @@ def before_update(table: TableInterface, delta: Any) -> list[tf.Tensor]:
 
 def strided_slice_assign(table: TableInterface, *args: Any, **kwargs: Any) -> tf.Variable:
     """`table[i].assign(...)`, without a hash index."""
+    _raise_if_narrow(table, "an assignment to a slice", "assign the whole table")
     with tf.control_dependencies(_inserted(table)):
         return table.assign_slice(*args, **kwargs)
 
@@ -146,7 +146,7 @@ def scattering(update: str) -> Callable[..., tf.Operation | tf.Variable]:
     ) -> Any:
         del use_locking
         if update in _OF_GRADIENTS and table.shows_rows_in_use():
-            return table.update_shown(_SCATTERS[update], sparse_delta)
+            return table.update_shown(update, sparse_delta)
         _raise_if_undefined(table, update)
         if not isinstance(sparse_delta, tf.IndexedSlices):
             raise TypeError(
@@ -200,11 +200,14 @@ def scatter(
             "gradients alone: rows belong to keys. Use an optimizer, or "
             f"{table.words.set_rows} to set rows"
         )
+    values = tf.cast(values, tf.float32)
     with tf.device(table.device), tf.control_dependencies(inserted):
+        if table.row_dtype != tf.float32:
+            return scatter_rows(table, update, indices, values, name)
         return _SCATTERS[update](
             **{handle: table.handle},
             indices=indices,
-            updates=tf.cast(values, tf.float32),
+            updates=values,
             name=name,
         )
 
@@ -237,3 +240,14 @@ def load(table: TableInterface, value: Any, session: tf.compat.v1.Session | None
 def _raise_if_undefined(table: TableInterface, update: str) -> None:
     if update not in _SCATTERS or (table.use_hash_index and update not in _OF_GRADIENTS):
         raise_undefined(table, f"scatter_{update}")
+    if update not in _OF_GRADIENTS:
+        _raise_if_narrow(table, f"scatter_{update}", "use scatter_add, _sub or _update")
+
+
+def _raise_if_narrow(table: TableInterface, called: str, way_out: str) -> None:
+    if table.row_dtype == tf.float32:
+        return
+    raise NotImplementedError(
+        f"{called} is not defined for the table {table.table_name}, whose rows are "
+        f"{table.row_dtype.name}: {way_out}, or make it with row_dtype=tf.float32"
+    )

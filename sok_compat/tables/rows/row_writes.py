@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.interface import TableInterface
+from sok_compat.tables.rows.row_scatters import scatter_rows
 
 
 def write_rows(table: TableInterface, keys: tf.Tensor, rows: tf.Tensor) -> tf.Operation | None:
@@ -28,9 +29,7 @@ def write_rows(table: TableInterface, keys: tf.Tensor, rows: tf.Tensor) -> tf.Op
     rows = tf.convert_to_tensor(rows, tf.float32)
     with tf.device(table.device):
         row_ids = ops.sok_insert_rows(table.table_handle, tf.convert_to_tensor(keys), rows)
-        return tf.raw_ops.ResourceScatterUpdate(
-            resource=table.handle, indices=row_ids, updates=rows
-        )
+        return scatter_rows(table, "update", row_ids, rows)
 
 
 def all_rows(plane: Any) -> tf.Tensor:

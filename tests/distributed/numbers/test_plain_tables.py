@@ -37,6 +37,15 @@ def test_equals_one_process(num_ranks, table):
     check_same(merged([rank["rows"][table] for rank in ranks]), one["rows"][table])
 
 
+@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
+def test_rows_of_two_bytes_have_the_same_bits(num_ranks):
+    """Updates round at random, by the key, not by who owns it."""
+    rows, (one,) = merged([rank["rows"]["halves"] for rank in results(num_ranks)]), results(1)
+    assert rows.keys() == one["rows"]["halves"].keys()
+    for key, row in one["rows"]["halves"].items():
+        np.testing.assert_array_equal(rows[key], row)
+
+
 @pytest.mark.parametrize("num_ranks", [2, 3, pytest.param(4, marks=pytest.mark.thorough)])
 def test_evicted_keys_are_those_of_one_process(num_ranks):
     """With the rows that they had, and each once."""

@@ -40,12 +40,15 @@ tf::Tensor SavedTensors::Read(const std::string& name, tf::DataType dtype) {
   return tensor;
 }
 
-std::optional<uint64_t> SavedTensors::StreamIn(const std::string& name) {
+std::optional<SavedStream> SavedTensors::StreamIn(const std::string& name) {
   if (!Contains(name)) return std::nullopt;
   const tf::Tensor stream = Read(name, tf::DT_INT64);
-  if (stream.NumElements() == 1) return static_cast<uint64_t>(*Data<int64_t>(stream));
+  const int64_t count = stream.NumElements();
+  const auto* numbers = Data<int64_t>(stream);
+  if (count == 1 || count == 2)
+    return SavedStream{static_cast<uint64_t>(numbers[0]), count == 2 ? numbers[1] : 0};
   Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix(), " has the shape ",
-        stream.shape().DebugString(), "; a seed must be a scalar");
+        stream.shape().DebugString(), "; a seed must be a scalar, or two numbers");
 }
 
 void SavedTensors::VerifySlice(const std::string& name, const tf::TensorSlice& slice) {

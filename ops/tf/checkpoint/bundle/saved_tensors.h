@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "ops/engine/rounding.h"
 #include "ops/formats/bundle/bundle.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_slice.h"
@@ -26,9 +27,9 @@ class SavedTensors : public Bundle {
   /// Reads a whole tensor of numbers.
   tensorflow::Tensor Read(const std::string& name, tensorflow::DataType dtype);
 
-  /// The stream of first values of later keys (FirstValue::stream), a scalar int64; nullopt if
+  /// The numbers of a table's seed, int64: a scalar, or of rows of two bytes, two; nullopt if
   /// absent, as in checkpoints of other programs.
-  std::optional<uint64_t> StreamIn(const std::string& name);
+  std::optional<SavedStream> StreamIn(const std::string& name);
 
   /// Reads the saved parts of a tensor that overlap the slice, and throws if they are corrupt.
   void VerifySlice(const std::string& name, const tensorflow::TensorSlice& slice);

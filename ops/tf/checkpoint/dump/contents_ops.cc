@@ -104,7 +104,7 @@ void ExportTable(tf::OpKernelContext* ctx) {
   const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
   resource->NoteStep(ctx);
   resource->WithPlanes(call, [&](const TableView& view) {
-    std::vector<Column> columns = ColumnsOf(call, view);
+    std::vector<Column> columns = ColumnsOf(call, view, Element::kFloat32);
     columns.resize(1);
     const auto write = [&](KeysInOrder&& keys) {
       OutputSink sink(ctx, keys.count(), view.options().dim);

@@ -81,7 +81,7 @@ class DumpTableOp : public WholeTableOp {
       communicator.GiveTurn();
       communicator.CheckConnects(view.options().placement.num_ranks);
       const std::lock_guard<std::mutex> lock(dump->mutex);
-      std::vector<Column> columns = ColumnsOf(call, view);
+      std::vector<Column> columns = ColumnsOf(call, view, Element::kFloat32);
       columns.resize(1 + view.places.size());  // the files have no others
       const std::unique_ptr<KeysInOrder> keys = Keys(call, view, &columns);
       GatheredRows sink(communicator, communicator.rank() == 0 ? &Begin(ctx, *dump) : nullptr);

@@ -105,11 +105,14 @@ void WriteColumns(const Slice& slice, const std::string& title, const std::strin
 
 }  // namespace
 
-void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter* writer) {
+void WriteSeed(const TableView& view, const std::string& name, ShardWriter* writer) {
   using Kind = FirstValue::Kind;
-  const Kind kind = options.first_value.kind;
-  if (kind == Kind::kConstant || kind == Kind::kPreset || kind == Kind::kRows) return;
-  const auto seed = static_cast<int64_t>(options.first_value.stream);
+  const FirstValue& first = view.options().first_value;
+  const auto seed = static_cast<int64_t>(first.stream);
+  if (first.element != Element::kFloat32)
+    return WriteNumbers(name, {seed, view.num_updates}, writer);
+  if (first.kind == Kind::kConstant || first.kind == Kind::kPreset || first.kind == Kind::kRows)
+    return;
   writer->BeginWhole(name, tf::DT_INT64, tf::TensorShape({}));
   writer->Append(&seed, sizeof(seed));
   writer->End();
@@ -119,7 +122,7 @@ void WriteRowsOfRanks(RankCommunicator& communicator, const std::string& title, 
                       ShardWriter* writer) {
   const TableOptions& options = table.view.options();
   const Slice slice = SliceOf(communicator, options.placement, table.live.count());
-  if (options.placement.rank == 0) WriteSeed(options, title + "/seed", writer);
+  if (options.placement.rank == 0) WriteSeed(table.view, title + "/seed", writer);
   if (slice.is_written()) WriteColumns(slice, title, "", table, writer);
 }
 
@@ -129,6 +132,8 @@ void WriteIncrementOfRanks(RankCommunicator& communicator, const std::string& ti
   // Before anything is written, as writing may use the same communicator.
   const Slice slice = SliceOf(communicator, placement, table.live.count());
   const Slice gone = SliceOf(communicator, placement, static_cast<int64_t>(table.gone_keys.size()));
+  if (placement.rank == 0 && table.view.options().first_value.element != Element::kFloat32)
+    WriteSeed(table.view, title + "/seed" + kIncrementEnding, writer);
   if (slice.is_written()) WriteColumns(slice, title, kIncrementEnding, table, writer);
   if (!gone.is_written()) return;
   writer->Begin(title + kGoneEnding, tf::DT_INT64, tf::TensorShape({gone.total}), gone.first,

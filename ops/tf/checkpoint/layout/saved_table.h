@@ -28,17 +28,17 @@ struct TableToSave {
 void WriteRowsOfRanks(RankCommunicator& communicator, const std::string& title, TableToSave& table,
                       ShardWriter* writer);
 
-/// As above, with kIncrementEnding, and <title>/gone.increment; without the seed, which does not
-/// change.
+/// As above, with kIncrementEnding, and <title>/gone.increment; the seed only of rows of two bytes:
+/// others' does not change.
 void WriteIncrementOfRanks(RankCommunicator& communicator, const std::string& title,
                            TableToSave& table, ShardWriter* writer);
 
 /// Those of the keys that the table does not hold, distinct and ascending.
 std::vector<int64_t> KeysWithoutRows(OpCall& call, Table& table, std::vector<int64_t> keys);
 
-/// Writes the scalar `name`, the seed of later keys' first values, with the key. Writes nothing if
-/// first values are not random.
-void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter* writer);
+/// Writes `name`, the seed of later keys' first values; of rows of two bytes, a vector with the
+/// number of updates. Writes nothing if nothing of the table is random.
+void WriteSeed(const TableView& view, const std::string& name, ShardWriter* writer);
 
 struct BucketOptions {
   int64_t count;     // 0: the table is not saved in buckets

@@ -96,7 +96,7 @@ class CheckSavedOp : public SavedTableOp {
         options = view.options();
         for (const auto& link : chain) Open(view, link.get());
       });
-      StreamOf(*chain[0]);
+      StreamOf(chain);
       if (Reads(ctx)) CheckContents(options, chain);
       return SignatureOf(chain);
     });

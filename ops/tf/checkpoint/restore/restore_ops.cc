@@ -69,7 +69,7 @@ class RestoreSavedOp : public SavedTableOp {
         return SignatureOf(chain);
       });
     };
-    table.Replace(call, slot_names_, fill, StreamOf(*chain[0]));
+    table.Replace(call, slot_names_, fill, StreamOf(chain));
   }
 
  private:
@@ -98,6 +98,7 @@ class RestoreSavedOp : public SavedTableOp {
         RemoveGone(call, *link, fresh);
         filled.Expect(link->num_wanted());
       }
+      filled.SetElementOfRows(link->element);
       for (SavedColumns& columns : link->rows) filled.Fill(columns, keys, check);
       if (link->is_whole() && filled.AreRepeated()) ThrowRepeatedKey(*link, options);
       for (size_t slot = 0; slot < slot_names_.size(); ++slot) {
@@ -162,7 +163,7 @@ class RestoreSlot {
     SavedTensors saved(Input(ctx, "prefix").scalar<tf::tstring>()());
     const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
     resource->WithSlots(call, {slot_name_}, [&](const TableView& view) {
-      Column slot = std::move(ColumnsOf(call, view)[1]);
+      Column slot = std::move(ColumnsOf(call, view, Element::kFloat32)[1]);
       SavedColumns columns(saved, {view.options().placement}, name_ + "/keys");
       CheckPlaneToRestore(view.options(), title_, columns.num_saved(),
                           slot.row_shape.num_elements(), saved.ShapeOf(title_, tf::DT_FLOAT));

@@ -72,7 +72,7 @@ SavedTableOp::Chain SavedTableOp::OpenChain(const std::string& prefix) const {
     SavedLink& link = *chain.back();
     if (!in_buckets()) {
       link.gone = {name_ + kGoneEnding};
-      link.seeds = {name_ + "/seed"};
+      link.seeds = {name_ + "/seed" + link.ending};
       continue;
     }
     link.parts = PartsIn(link.saved, tails_[0] + link.ending);
@@ -108,11 +108,29 @@ std::vector<std::string> SavedTableOp::PartsIn(Bundle& saved, const std::string&
         "-keys, nor another part; tf.train.list_variables lists its tensors");
 }
 
-std::optional<uint64_t> SavedTableOp::StreamOf(SavedLink& link) {
-  for (const std::string& seed : link.seeds) {
-    if (const auto stream = link.saved.StreamIn(seed)) return stream;
+std::optional<SavedStream> SavedTableOp::StreamOf(const Chain& chain) {
+  std::optional<SavedStream> last;
+  for (const auto& link : chain) {
+    for (const std::string& seed : link->seeds) {
+      const auto stream = link->saved.StreamIn(seed);
+      if (!stream) continue;
+      last = stream;
+      break;
+    }
   }
-  return std::nullopt;
+  return last;
+}
+
+tf::TensorShape SavedTableOp::ShapeOfPlane(SavedLink* link, size_t plane, const std::string& name) {
+  if (plane > 0) return link->saved.ShapeOf(name, tf::DT_FLOAT);
+  const tf::DataType dtype = link->saved.DtypeOf(name);
+  for (const auto& each : kElements) {
+    if (DataTypeOf(each.value) != dtype) continue;
+    link->element = each.value;
+    return link->saved.ShapeOf(name);
+  }
+  Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", link->saved.prefix(), " is ",
+        tf::DataTypeString(dtype), ", expected float32, bfloat16 or float16");
 }
 
 void SavedTableOp::Open(const TableView& view, SavedLink* link) const {
@@ -135,7 +153,7 @@ void SavedTableOp::OpenSlices(const TableView& view, SavedLink* link) const {
     const std::string title = titles_[i] + link->ending;
     if (i > 0) CheckHasSlot(*link, title);
     CheckPlaneToRestore(view.options(), title, columns.num_saved(), link->widths[i],
-                        link->saved.ShapeOf(title, tf::DT_FLOAT));
+                        ShapeOfPlane(link, i, title));
     columns.Add(title, 1 + (i < num_planes ? i : i + num_numbers));
   }
   if (num_numbers > 0) AddNumbers(link->saved, name_ + "/", link->ending, 1 + num_planes, &columns);
@@ -162,7 +180,7 @@ SavedColumns SavedTableOp::OpenPlane(SavedLink& link, size_t part, size_t plane)
   const int64_t num_keys = columns.num_saved(), width = link.widths[plane];
   if (num_keys == 0 && (!saved.Contains(name) || saved.ShapeOf(name).num_elements() == 0))
     return columns;
-  const tf::TensorShape shape = saved.ShapeOf(name, tf::DT_FLOAT);
+  const tf::TensorShape shape = ShapeOfPlane(&link, plane, name);
   const tf::TensorShape expected({num_keys, width});
   columns.Add(name, 1 + plane);
   if (shape == expected) return columns;

@@ -49,9 +49,10 @@ struct SavedLink {
   std::vector<std::string> seeds;  // tensors of which any may be there
   // Set by Open.
   WantedKeys wanted;
-  std::vector<int64_t> widths;        // of the table's rows, slots and variables
-  std::vector<SavedColumns> rows;     // by part
-  std::vector<SavedColumns> waiting;  // numbers of keys without a row: column 1 + i is number i
+  Element element = Element::kFloat32;  // of the rows
+  std::vector<int64_t> widths;          // of the table's rows, slots and variables
+  std::vector<SavedColumns> rows;       // by part
+  std::vector<SavedColumns> waiting;    // numbers of keys without a row: column 1 + i is number i
 };
 
 class SavedTableOp : public WholeTableOp {
@@ -62,8 +63,9 @@ class SavedTableOp : public WholeTableOp {
   using Chain = std::vector<std::unique_ptr<SavedLink>>;
   /// Finds the names of the table's tensors.
   Chain OpenChain(const std::string& prefix) const;
-  /// The stream of later first values, the same for all parts; nullopt if it was not saved.
-  static std::optional<uint64_t> StreamOf(SavedLink& link);
+  /// The table's streams at the end of the chain, the same for all parts; nullopt if they were not
+  /// saved.
+  static std::optional<SavedStream> StreamOf(const Chain& chain);
 
   /// Opens the columns of keys with a row, and of keys that wait for one. Throws unless they fit
   /// the table; reads only the index.
@@ -98,6 +100,10 @@ class SavedTableOp : public WholeTableOp {
   SavedColumns OpenPlane(SavedLink& link, size_t part, size_t plane) const;
   void OpenSlices(const TableView& view, SavedLink* link) const;
   void OpenParts(const TableView& view, SavedLink* link) const;
+  /// The shape of the tensor of a plane, whose dtype it checks; sets the link's element by the
+  /// rows.
+  static tensorflow::TensorShape ShapeOfPlane(SavedLink* link, size_t plane,
+                                              const std::string& name);
   void CheckHasSlot(SavedLink& link, const std::string& title) const;
 };
 

@@ -141,8 +141,10 @@ class SaveTableOp : public WholeTableOp {
     if (checkpoint.is_increment()) {
       for (size_t i = 0; i < num_planes; ++i) saved.columns[i].title += kIncrementEnding;
       WriteNumbers(titles_[0] + kIncrementEnding + kGoneOfBuckets, saved.gone_keys, writer);
+      if (saved.view.options().first_value.element != Element::kFloat32)
+        WriteSeed(saved.view, titles_[0] + kIncrementEnding + kSeedOfBuckets, writer);
     } else {
-      WriteSeed(saved.view.options(), titles_[0] + kSeedOfBuckets, writer);
+      WriteSeed(saved.view, titles_[0] + kSeedOfBuckets, writer);
     }
     WriteBuckets(buckets_, saved, num_planes, writer);
   }
@@ -150,7 +152,7 @@ class SaveTableOp : public WholeTableOp {
   /// Buckets have the history of keys beside each plane, under its title.
   std::vector<Column> Columns(OpCall& call, const TableView& view,
                               const std::vector<tf::Var*>& variables) const {
-    std::vector<Column> columns = ColumnsOf(call, view);
+    std::vector<Column> columns = ColumnsOf(call, view, view.planes.rows->data().element);
     const size_t num_planes = 1 + slot_names_.size();
     for (size_t i = 0; i < columns.size(); ++i) {
       if (i < num_planes)
@@ -164,7 +166,7 @@ class SaveTableOp : public WholeTableOp {
       CheckRowsByRowId(view.options(), title, *rows);
       RowMover mover(call, FloatRows(Data<float>(*rows), rows->dim_size(1)),
                      view.options().capacity);
-      columns.push_back(ColumnOf(title, std::move(mover)));
+      columns.push_back(ColumnOf(title, std::move(mover), Element::kFloat32));
     }
     return columns;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <type_traits>
 
 namespace sok {
 namespace {
@@ -11,23 +12,58 @@ namespace tf = tensorflow;
 
 class PlaneSource : public ColumnSource {
  public:
-  explicit PlaneSource(RowMover mover) : mover_(std::move(mover)) {}
+  PlaneSource(RowMover mover, Element element) : mover_(std::move(mover)), element_(element) {}
 
   void ToHost(int64_t count, const int64_t* row_ids, void* to) override {
-    mover_.ToHost(count, row_ids, static_cast<float*>(to));
+    if (element_ == Element::kFloat32)
+      return mover_.ToHost(count, row_ids, static_cast<float*>(to));
+    std::vector<float> rows(static_cast<size_t>(count * mover_.width()));
+    mover_.ToHost(count, row_ids, rows.data());
+    WithElement({to, element_, mover_.width()}, [&](auto* numbers) {
+      for (size_t i = 0; i < rows.size(); ++i) RoundTo(rows[i], kToNearest, numbers + i);
+    });
   }
   void FromHost(int64_t count, const int64_t* row_ids, const void* from) override {
-    mover_.FromHost(count, row_ids, static_cast<const float*>(from));
+    mover_.FromHost(count, row_ids, Floats(count, from));
   }
   void FromHostInOrder(int64_t count, int64_t first_row, const void* from) override {
-    mover_.FromHostInOrder(count, first_row, static_cast<const float*>(from));
+    if (mover_.rows().element == element_) return mover_.FromHostInOrder(count, first_row, from);
+    const float* floats = Floats(count, from);
+    WithElement(mover_.rows(), [&](auto* plane) {
+      std::vector<std::remove_pointer_t<decltype(plane)>> rows(
+          static_cast<size_t>(count * mover_.width()));
+      for (size_t i = 0; i < rows.size(); ++i) RoundTo(floats[i], kToNearest, &rows[i]);
+      mover_.FromHostInOrder(count, first_row, rows.data());
+    });
   }
   void ExpectRows(int64_t num_rows) override { mover_.ExpectRows(num_rows); }
   void SetAbsent(RowMover::Absent absent) override { mover_.SetAbsent(std::move(absent)); }
-  RowsView rows() const override { return mover_.rows(); }
+  RowsView rows() const override {
+    return mover_.rows().element == element_ ? mover_.rows() : RowsView{};
+  }
+  int64_t num_clamped() const override { return num_clamped_; }
 
  private:
+  /// Numbers of the host, valid until the next call.
+  const float* Floats(int64_t count, const void* from) {
+    const int64_t num_numbers = count * mover_.width();
+    const auto* floats = static_cast<const float*>(from);
+    if (element_ != Element::kFloat32) {
+      floats_.resize(static_cast<size_t>(num_numbers));
+      WithElement({const_cast<void*>(from), element_, mover_.width()}, [&](const auto* numbers) {
+        for (size_t i = 0; i < floats_.size(); ++i) floats_[i] = Widened(numbers[i]);
+      });
+      floats = floats_.data();
+    }
+    if (mover_.rows().element == Element::kFloat16)
+      num_clamped_ += std::count_if(floats, floats + num_numbers, IsBeyondHalf);
+    return floats;
+  }
+
   RowMover mover_;
+  const Element element_;
+  std::vector<float> floats_;
+  int64_t num_clamped_ = 0;
 };
 
 class HistorySource : public ColumnSource {
@@ -85,18 +121,20 @@ tf::TensorShape Column::ShapeOf(int64_t num_rows) const {
   return shape;
 }
 
-Column ColumnOf(std::string title, RowMover rows) {
+Column ColumnOf(std::string title, RowMover rows, Element element) {
   const tf::TensorShape row_shape({rows.width()});
-  return {std::move(title), tf::DT_FLOAT, row_shape,
-          std::make_unique<PlaneSource>(std::move(rows))};
+  return {std::move(title), DataTypeOf(element), row_shape,
+          std::make_unique<PlaneSource>(std::move(rows), element)};
 }
 
-std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, int64_t latest) {
+std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, Element rows, int64_t latest) {
   const int64_t most = view.options().capacity;
   std::vector<Column> columns;
-  columns.push_back(ColumnOf("", RowMover(call, *view.planes.rows, most)));
-  for (const size_t place : view.places)
-    columns.push_back(ColumnOf("", RowMover(call, *view.planes.slots[place].plane, most)));
+  columns.push_back(ColumnOf("", RowMover(call, *view.planes.rows, most), rows));
+  for (const size_t place : view.places) {
+    columns.push_back(
+        ColumnOf("", RowMover(call, *view.planes.slots[place].plane, most), Element::kFloat32));
+  }
   if (view.history == nullptr) return columns;
   for (size_t place = 0; place < kNumKeyNumbers; ++place) {
     columns.push_back({kKeyNumbers[place].name, tf::DT_INT64, tf::TensorShape({}),

@@ -30,6 +30,8 @@ class ColumnSource {
   virtual void SetAbsent(RowMover::Absent /*absent*/) {}
   /// The memory of a plane; empty if the column is none.
   virtual RowsView rows() const { return {}; }
+  /// Numbers beyond the largest float16 that have become it.
+  virtual int64_t num_clamped() const { return 0; }
 };
 
 struct Column {
@@ -44,12 +46,16 @@ struct Column {
   tensorflow::TensorShape ShapeOf(int64_t num_rows) const;
 };
 
-Column ColumnOf(std::string title, RowMover rows);
+/// `element`: of the numbers on the host. Other rows than those widen, or are rounded to nearest;
+/// numbers beyond the largest float16 become it.
+Column ColumnOf(std::string title, RowMover rows, Element element);
 
 /// The rows, then the slots of view.places, untitled; then what a table with a history
 /// records of each key, titled by the name of the number. Those that it restores are at most
 /// `latest`: a use after that, by another machine's clock, would keep steps from evicting the key.
-std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, int64_t latest = INT64_MAX);
+/// `rows`: the element on the host of the rows.
+std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, Element rows,
+                              int64_t latest = INT64_MAX);
 
 }  // namespace sok
 

@@ -60,11 +60,12 @@ void RowMover::ExpectRows(int64_t num_rows) {
   if (plane_ != nullptr) plane_->ExpectRows(num_rows);
 }
 
-void RowMover::FromHostInOrder(int64_t num_rows, int64_t first_row, const float* values) {
-  float* const to = FloatsOf(rows().From(first_row));
+void RowMover::FromHostInOrder(int64_t num_rows, int64_t first_row, const void* values) {
+  char* const to = rows().From(first_row).As<char>();
   if (values == to) return;
   ExpectRows(first_row + num_rows);
-  call_.CopyFromHost(to, values, num_rows * width_);
+  call_.CopyFromHost(to, static_cast<const char*>(values),
+                     num_rows * width_ * ElementBytes(rows().element));
 }
 
 }  // namespace sok

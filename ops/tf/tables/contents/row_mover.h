@@ -36,9 +36,9 @@ class RowMover {
   void SetAbsent(Absent absent) { absent_ = std::move(absent); }
   /// A hint that rows [0, num_rows) of the plane will be written.
   void ExpectRows(int64_t num_rows);
-  /// Sets rows [first_row, first_row + num_rows) of the plane to `values`, unless they are already
-  /// there.
-  void FromHostInOrder(int64_t num_rows, int64_t first_row, const float* values);
+  /// Sets rows [first_row, first_row + num_rows) of the plane to `values` of its element, unless
+  /// they are already there.
+  void FromHostInOrder(int64_t num_rows, int64_t first_row, const void* values);
 
  private:
   OpCall& call_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tensorflow/core/platform/logging.h"
+
 namespace sok {
 namespace {
 
@@ -29,7 +31,7 @@ TableFromRows::TableFromRows(OpCall& call, const TableView& fresh, int64_t num_k
                              int64_t most_at_once, int64_t latest)
     : call_(call),
       fresh_(fresh),
-      columns_(ColumnsOf(call, fresh, latest)),
+      columns_(ColumnsOf(call, fresh, Element::kFloat32, latest)),
       other_slots_(fresh.planes.slots),
       num_keys_(num_keys),
       most_(std::min(most_at_once, RowsOfPart(fresh.options().dim))) {
@@ -39,6 +41,21 @@ TableFromRows::TableFromRows(OpCall& call, const TableView& fresh, int64_t num_k
   if (call.engine().IsHostMemory()) return;
   part_keys_ = call.Temporary<int64_t>(most_);
   part_rows_ = call.Temporary<float>(most_ * fresh.options().dim);
+}
+
+TableFromRows::~TableFromRows() {
+  num_clamped_ += columns_[0].source->num_clamped();
+  if (num_clamped_ == 0) return;
+  LOG(WARNING) << "table '" << fresh_.options().name << "': " << num_clamped_
+               << " numbers beyond 65,504, the largest float16, have become it; to keep them, use "
+                  "rows of bfloat16 or float32";
+}
+
+void TableFromRows::SetElementOfRows(Element element) {
+  if (columns_[0].dtype == DataTypeOf(element)) return;
+  num_clamped_ += columns_[0].source->num_clamped();
+  columns_[0] =
+      ColumnOf("", RowMover(call_, *fresh_.planes.rows, fresh_.options().capacity), element);
 }
 
 void TableFromRows::Expect(int64_t num_keys) {
@@ -71,7 +88,9 @@ RowsSource::Place TableFromRows::PlaceInPlanes(int64_t num_keys) {
 
 void TableFromRows::Insert(const RowsBlock& block, bool are_new) {
   const int64_t* keys = block.keys();
-  const bool has_rows = block.Of(1) != nullptr && block.row_bytes[1] == columns_[0].row_bytes();
+  const bool has_rows = block.Of(1) != nullptr && columns_[0].dtype == tensorflow::DT_FLOAT &&
+                        fresh_.options().first_value.element == Element::kFloat32 &&
+                        block.row_bytes[1] == columns_[0].row_bytes();
   const auto* rows = has_rows ? static_cast<const float*>(block.Of(1)) : nullptr;
   if (part_keys_ != nullptr) {
     call_.CopyFromHost(part_keys_, keys, block.count);
@@ -102,12 +121,21 @@ void TableFromRows::Append(const RowsBlock& block) {
     if (const void* numbers = block.Of(1 + i))
       columns_[i].source->FromHostInOrder(block.count, first, numbers);
   }
+  if (fresh_.planes.salts != nullptr) WriteSalts(first, block.count, block.keys());
   for (const Planes::Slot& slot : other_slots_) {
     if (slot.initial_value == 0) continue;
     slot.plane->ExpectRows(first + block.count);
     call_.engine().Fill(call_, FloatsOf(slot.plane->data().From(first)),
                         block.count * slot.plane->width(), slot.initial_value);
   }
+}
+
+void TableFromRows::WriteSalts(int64_t first_row, int64_t count, const int64_t* keys) {
+  std::vector<Bfloat16> salts(static_cast<size_t>(count));
+  std::transform(keys, keys + count, salts.begin(), SaltOf);
+  fresh_.planes.salts->ExpectRows(first_row + count);
+  call_.CopyFromHost(fresh_.planes.salts->data().From(first_row).As<Bfloat16>(), salts.data(),
+                     count);
 }
 
 bool TableFromRows::AreRepeated() {

@@ -16,9 +16,15 @@ namespace sok {
 class TableFromRows {
  public:
   /// `num_keys` keys will come in all, as far as known, at most `most_at_once` at a time. `latest`
-  /// as for ColumnsOf.
+  /// as for ColumnsOf. Warns of numbers beyond the largest float16.
   TableFromRows(OpCall& call, const TableView& fresh, int64_t num_keys, int64_t most_at_once,
                 int64_t latest = INT64_MAX);
+  ~TableFromRows();
+  TableFromRows(const TableFromRows&) = delete;
+  TableFromRows& operator=(const TableFromRows&) = delete;
+
+  /// The rows of later sources are of this element; until then, they are float32.
+  void SetElementOfRows(Element element);
 
   /// Columns 1, 2, ... of sources; the caller may add some that are not the table's.
   std::vector<Column>& columns() { return columns_; }
@@ -42,6 +48,7 @@ class TableFromRows {
   void Insert(const RowsBlock& block, bool are_new);
   void Append(const RowsBlock& block);
   void AppendWaiting();
+  void WriteSalts(int64_t first_row, int64_t count, const int64_t* keys);
 
   OpCall& call_;
   const TableView& fresh_;
@@ -55,6 +62,7 @@ class TableFromRows {
   std::vector<int64_t> to_append_;  // large batches are faster: see KeyIndex::Append
   int64_t num_appended_ = 0;        // including these
   int64_t num_inserted_ = 0, num_repeated_ = 0;
+  int64_t num_clamped_ = 0;
 };
 
 /// Sets a column, the source's `number`, for those keys of the source that the table holds.

@@ -31,6 +31,11 @@ class PlaneBuffer : public tf::TensorBuffer {
 
 }  // namespace
 
+tf::DataType DataTypeOf(Element element) {
+  if (element == Element::kBfloat16) return tf::DT_BFLOAT16;
+  return element == Element::kFloat16 ? tf::DT_HALF : tf::DT_FLOAT;
+}
+
 VariablePtr LookupOrMakeVariable(tf::OpKernelContext* ctx, const char* input) {
   VariablePtr variable;
   ThrowIfError(
@@ -91,7 +96,7 @@ void PlaneVariable::PutPlane() {
   const tf::TensorShape shape = Shape();
   tf::core::RefCountPtr<tf::TensorBuffer> buffer(
       new PlaneBuffer(plane_, num_rows_ * static_cast<int64_t>(options_.row_bytes())));
-  *variable_->tensor() = tf::Tensor(tf::DT_FLOAT, shape, std::move(buffer));
+  *variable_->tensor() = tf::Tensor(DataTypeOf(options_.element), shape, std::move(buffer));
   variable_->is_initialized = true;
   variable_->copy_on_read_mode.store(true);
   shown_ = plane_->data().data;
@@ -101,7 +106,8 @@ void PlaneVariable::TakeBack(OpCall& call, const std::function<int64_t()>& num_w
   if (IsInVariable()) return;
   const tf::Tensor& values = *variable_->tensor();
   const bool fits =
-      variable_->is_initialized && values.dims() == 2 && values.dim_size(1) == options_.width &&
+      variable_->is_initialized && values.dtype() == DataTypeOf(options_.element) &&
+      values.dims() == 2 && values.dim_size(1) == options_.width &&
       (has_capacity() ? values.dim_size(0) == num_rows_ : values.dim_size(0) <= num_rows_);
   if (!fits) {
     Throw(ErrorCode::kInvalidArgument, "a variable that belongs to a table must keep its shape ",

@@ -16,6 +16,9 @@ namespace sok {
 
 using VariablePtr = tensorflow::core::RefCountPtr<tensorflow::Var>;
 
+/// TensorFlow's type of an element.
+tensorflow::DataType DataTypeOf(Element element);
+
 /// The variable of an input; created, without a value, if it does not exist yet.
 VariablePtr LookupOrMakeVariable(tensorflow::OpKernelContext* ctx, const char* input);
 

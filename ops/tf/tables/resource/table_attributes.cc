@@ -31,8 +31,20 @@ TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   options.first_value.kind = KindFrom(ctx, "first_value", kFirstValueKinds);
   options.first_value.low_or_mean = Attribute<float>(ctx, "low_or_mean");
   options.first_value.high_or_stddev = Attribute<float>(ctx, "high_or_stddev");
+  options.first_value.element = ElementOfRows(ctx);
   options.first_value.period = Attribute<int64_t>(ctx, "first_value_period");
   return options;
+}
+
+Element ElementOfRows(tensorflow::OpKernelConstruction* ctx) {
+  switch (Attribute<tensorflow::DataType>(ctx, "row_dtype")) {
+    case tensorflow::DT_BFLOAT16:
+      return Element::kBfloat16;
+    case tensorflow::DT_HALF:
+      return Element::kFloat16;
+    default:
+      return Element::kFloat32;
+  }
 }
 
 HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx) {

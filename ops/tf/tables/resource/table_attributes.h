@@ -13,6 +13,9 @@ namespace sok {
 /// All options except the seed of first values, which is an input.
 TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx);
 
+/// By the attribute row_dtype.
+Element ElementOfRows(tensorflow::OpKernelConstruction* ctx);
+
 /// Throws kInvalidArgument.
 HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx);
 

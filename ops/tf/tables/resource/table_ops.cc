@@ -55,6 +55,8 @@ REGISTER_OP("SokTableInitialize")
     .Attr("evicts: bool = false")
     .Attr("max_keys: int >= 0 = 0")
     .Attr("first_value_name: string = ''")
+    .Attr("row_dtype: {float, bfloat16, half} = DT_FLOAT")
+    .Attr("rounding: {'stochastic', 'nearest'} = 'stochastic'")
     .Attr("keep_existing: bool = false")
     .Attr("graph: int = -1")
     .SetIsStateful()
@@ -71,8 +73,11 @@ REGISTER_OP("SokTableInitialize")
         "gets its row after filter_freq occurrences, counted exactly or in a counting Bloom "
         "filter; until then it reads value_without_row. evicts: SokEvictKeys may run. max_keys "
         "above 0: lookups that insert record the moment when each key was used last, in "
-        "nanoseconds since 1970, and evict the least recently used keys beyond max_keys. graph: as "
-        "for SokBeginCollective, if other ranks share the table.");
+        "nanoseconds since 1970, and evict the least recently used keys beyond max_keys. "
+        "row_dtype: of "
+        "the numbers in rows, which rules round by `rounding`. graph: as for SokBeginCollective, "
+        "if "
+        "other ranks share the table.");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")
@@ -162,6 +167,7 @@ class TableInitialize {
       : keep_existing_(Attribute<bool>(ctx, "keep_existing")),
         graph_(Attribute<int64_t>(ctx, "graph")),
         first_value_name_(Attribute<std::string>(ctx, "first_value_name")),
+        rounds_stochastically_(Attribute<std::string>(ctx, "rounding") == "stochastic"),
         options_(TableOptionsFrom(ctx)),
         history_(HistoryOptionsFrom(ctx)) {}
 
@@ -175,7 +181,7 @@ class TableInitialize {
     const tf::Tensor first_rows = CopyFirstRows(ctx, call, &options);
     LookupOrMakeTable(ctx, "table")
         ->Initialize(call, options, history_, LookupOrMakeVariable(ctx, "rows"), first_rows,
-                     keep_existing_);
+                     rounds_stochastically_, keep_existing_);
   }
 
  private:
@@ -195,6 +201,7 @@ class TableInitialize {
   const bool keep_existing_;
   const int64_t graph_;
   const std::string first_value_name_;
+  const bool rounds_stochastically_;
   const TableOptions options_;
   const HistoryOptions history_;
 };
@@ -282,8 +289,7 @@ void ReadRows(tf::OpKernelContext* ctx) {
     const int64_t width = plane.width();
     const int64_t num_rows = view.NumWrittenRows(call, plane);
     float* values = Data<float>(Output(ctx, "values", {view.num_rows, width}));
-    call.engine().CopyOnDevice(call, values, plane.data().data,
-                               num_rows * width * static_cast<int64_t>(sizeof(float)));
+    CopyRowsTo(call, plane.data(), num_rows, values);
     call.engine().Fill(call, values + num_rows * width, (view.num_rows - num_rows) * width, 0.0f);
   });
 }

@@ -35,93 +35,6 @@ class KeptRows {
 
 }  // namespace
 
-void TableResource::Initialize(OpCall& call, const TableOptions& options,
-                               const HistoryOptions& history, VariablePtr rows,
-                               tf::Tensor first_rows, bool keep_existing) {
-  std::unique_lock<FairSharedMutex> lock(mutex_);  // no op may see the variable with another plane
-  if (keep_existing && table_) return;
-  TableOptions made = options;
-  if (made.first_value.kind == FirstValue::Kind::kRows &&
-      first_rows_.shape() == first_rows.shape()) {
-    first_rows = first_rows_;  // as they were drawn first
-    made.first_value.rows = Data<float>(first_rows);
-  }
-  std::shared_ptr<Table> table = call.engine().MakeTable(made);
-  const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index};
-  std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
-  PlaneVariable fresh(std::move(rows), plane_options);
-  if (!fresh.has_capacity()) plane->Reserve(rows_.num_rows());  // running steps may read these
-  slots_.RemoveOtherCapacities(options.capacity);
-  slots_.Remove(fresh.variable());
-  rows_ = std::move(fresh);
-  SetContents(std::move(table), std::make_unique<KeyPolicy>(
-                                    history, steps_->registry(), this, [this](const Evicted& gone) {
-                                      generations_.Evict(gone.rows);
-                                      fingerprints_->Gone(gone.keys, gone.rows);
-                                    }));
-  num_draws_ = 0;
-  if (was_looked_up_.exchange(false)) steps_->NoteInitializedAgain(options.name);
-  preset_ = tf::Tensor();
-  first_rows_ = std::move(first_rows);
-  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
-  rows_.Put(std::move(plane));
-  ShowRows();
-}
-
-void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
-  std::unique_lock<FairSharedMutex> lock(mutex_);
-  CheckInitialized();
-  const TableOptions& options = table_->options();
-  if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name,
-          "': the initializer returned values of shape ", values.shape().DebugString(),
-          ", expected [", options.capacity, ", ", options.dim, "]");
-  }
-  rows_.plane()->Reserve(options.capacity);
-  UseView(call, View({}), [&](const TableView& view) {
-    WritePreset(call, *view.planes.rows, values);
-    view.table.InsertAll(call, view.planes);
-  });
-  preset_ = values;
-}
-
-void TableResource::WritePreset(OpCall& call, Plane& rows, const tf::Tensor& values) const {
-  if (values.dims() != 2) return;
-  rows.Reserve(table_->options().capacity);
-  call.engine().CopyOnDevice(call, rows.data().data, values.data(),
-                             static_cast<int64_t>(values.TotalBytes()));
-}
-
-void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
-                               bool keep_existing) {
-  std::unique_lock<FairSharedMutex> lock(mutex_);
-  if (keep_existing && slots_.Has(options.name, variable.get())) return;
-  if (table_ && table_->options().capacity != options.plane.capacity) {
-    Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.plane.capacity,
-          " rows, but table '", name_, "' has ", table_->options().capacity);
-  }
-  if (table_ && rows_.variable() == variable.get()) {
-    Throw(ErrorCode::kInvalidArgument, "slot ", options.name,
-          ": its variable is that of the rows of table '", name_, "'");
-  }
-  std::shared_ptr<Plane> plane = call.engine().MakePlane(options.plane);
-  if (table_) {
-    if (!HasCapacity()) plane->Reserve(rows_.num_rows());  // running steps may read these
-    FillRowsInUse(call, *table_, options, *plane);
-  }
-  slots_.Put({options, PlaneVariable(std::move(variable), options.plane)});
-  fingerprints_->Forget();  // they lack this slot
-  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
-  slots_.all().back().plane.Put(std::move(plane));
-  ShowRows();
-}
-
-void TableResource::DetachSlot(const tf::Var* variable) {
-  std::unique_lock<FairSharedMutex> lock(mutex_);
-  slots_.Remove(variable);
-  fingerprints_->Forget();
-}
-
 void TableResource::WithTable(const Use& use) {
   std::shared_lock<FairSharedMutex> lock(mutex_);
   CheckInitialized();
@@ -150,14 +63,6 @@ void TableResource::Find(OpCall& call, const Arrival& arrival, int64_t* row_ids)
   std::shared_lock<FairSharedMutex> lock(mutex_);
   CheckInitialized();
   policy_->Arrive(call, *table_, {}, arrival, row_ids);
-}
-
-/// The earlier contents' row ids are no longer valid.
-void TableResource::SetContents(std::shared_ptr<Table> table, std::unique_ptr<KeyPolicy> policy) {
-  table_ = std::move(table);
-  policy_ = std::move(policy);
-  generations_.Replace(table_->options().use_hash_index);
-  fingerprints_->Forget();
 }
 
 bool TableResource::TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
@@ -230,6 +135,7 @@ TableStatistics TableResource::Statistics(Call& call) {
     const RowsView rows = plane.plane()->data();
     row_bytes += rows.width * ElementBytes(rows.element);
   });
+  if (salts_) row_bytes += ElementBytes(Element::kBfloat16);
   return {table_->options().name,
           size.num_keys,
           size.num_rows,
@@ -246,6 +152,7 @@ void TableResource::MakeRoom(OpCall& call) {
   TakeBack(call, View({}));
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   try {
+    if (salts_) salts_->Reserve(num_rows);  // first: no variable shows it
     ForEachPlane([&](PlaneVariable& plane) { plane.plane()->Reserve(num_rows); });
   } catch (...) {
     ShowRows();  // some planes moved before memory was refused
@@ -277,51 +184,14 @@ bool TableResource::HasCapacity() const { return rows_.has_capacity(); }
 
 bool TableResource::HasRoom(OpCall& call) const { return rows_.num_rows() >= NumRowsToCome(call); }
 
-void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_names,
-                            const Fill& fill, std::optional<uint64_t> stream) {
-  std::unique_lock<FairSharedMutex> lock(mutex_);
-  std::shared_ptr<Table> table;
-  std::unique_ptr<KeyPolicy> policy;
-  std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then slots_
-  UseView(call, View(slot_names), [&](const TableView& view) {
-    TableOptions options = view.options();
-    if (stream) options.first_value.stream = *stream;
-    table = call.engine().MakeTable(options);
-    policy = policy_->ForNewContents();
-    TableView fresh{*table, *policy};
-    fresh.places = view.places;
-    fresh.has_preset = view.has_preset;
-    fresh.num_rows = view.num_rows;
-    fresh.variables = view.variables;
-    ForEachPlane([&](const PlaneVariable& old) {
-      planes.push_back(call.engine().MakePlane(old.options()));
-      planes.back()->Reserve(old.plane()->num_rows());  // running steps may read the old rows
-    });
-    fresh.planes.rows = planes.front().get();
-    for (size_t i = 0; i < view.planes.slots.size(); ++i) {
-      fresh.planes.slots.push_back({planes[i + 1].get(), view.planes.slots[i].initial_value});
-    }
-    WritePreset(call, *fresh.planes.rows, preset_);
-    fill(view, fresh);
-    if (fresh.has_preset) fresh.table.InsertAll(call, fresh.planes);  // those that it left out
-  });
-  SetContents(std::move(table), std::move(policy));
-  was_looked_up_ = false;
-  steps_->NoteRestored(table_->options().name);
-  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
-  auto plane = planes.begin();
-  ForEachPlane([&](PlaneVariable& replaced) { replaced.Put(std::move(*plane++)); });
-  ShowRows();
+Rounding TableResource::NextRounding() {
+  if (!salts_) return {};
+  return {salts_->data().As<const Bfloat16>(),
+          RoundingStream(table_->options().first_value.stream, num_updates_++)};
 }
 
 void TableResource::CheckInitialized() const {
   if (!table_) ThrowNotInitialized(name_);
-}
-
-template <typename Visit>
-void TableResource::ForEachPlane(const Visit& visit) {
-  if (table_) visit(rows_);
-  for (TableSlot& slot : slots_.all()) visit(slot.plane);
 }
 
 std::vector<tf::Var*> TableResource::Variables() {
@@ -338,6 +208,8 @@ TableView TableResource::View(const std::vector<std::string>& slot_names) const 
   view.variables.push_back(rows_.variable());
   if (!slot_names.empty()) view.places = slots_.PlacesOf(slot_names, name_);
   view.planes.rows = rows_.plane().get();
+  view.planes.salts = salts_.get();
+  view.num_updates = num_updates_;
   for (const TableSlot& slot : slots_.all()) {
     view.variables.push_back(slot.plane.variable());
     view.planes.slots.push_back({slot.plane.plane().get(), slot.options.initial_value});

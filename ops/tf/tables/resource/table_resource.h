@@ -67,7 +67,8 @@ class TableResource : public tensorflow::ResourceBase {
   /// `keep_existing`, no effect on a table that exists. `first_rows`: the memory behind
   /// options.first_value.rows, which nobody else uses; a table that has such rows keeps its own.
   void Initialize(OpCall& call, const TableOptions& options, const HistoryOptions& history,
-                  VariablePtr rows, tensorflow::Tensor first_rows, bool keep_existing);
+                  VariablePtr rows, tensorflow::Tensor first_rows, bool rounds_stochastically,
+                  bool keep_existing);
 
   /// Makes `variable` a plane that holds the initial value for all present and future rows. May run
   /// before Initialize. Replaces an earlier slot of the same name or variable; with
@@ -141,11 +142,13 @@ class TableResource : public tensorflow::ResourceBase {
 
   /// Calls fill(view, fresh) with an empty table of the same options and with its own planes, and
   /// then replaces the old ones by these. Has exclusive access meanwhile. If anything fails, the
-  /// table is unchanged. With `stream`, it becomes the stream of later first values
-  /// (FirstValue::stream).
+  /// table is unchanged. With `restored`, its streams go on from there.
   using Fill = std::function<void(const TableView& view, const TableView& fresh)>;
   void Replace(OpCall& call, const std::vector<std::string>& slot_names, const Fill& fill,
-               std::optional<uint64_t> stream = std::nullopt);
+               std::optional<SavedStream> restored = std::nullopt);
+
+  /// How the next update rounds rows. Needs the planes to be locked.
+  Rounding NextRounding();
 
   std::string DebugString() const override;
 
@@ -162,7 +165,10 @@ class TableResource : public tensorflow::ResourceBase {
   bool HasRoom(OpCall& call) const;
   int64_t NumRowsToCome(OpCall& call) const;
   template <typename Visit>
-  void ForEachPlane(const Visit& visit);
+  void ForEachPlane(const Visit& visit) {
+    if (table_) visit(rows_);
+    for (TableSlot& slot : slots_.all()) visit(slot.plane);
+  }
   std::vector<tensorflow::Var*> Variables();
   void ShowRows();
 
@@ -178,6 +184,8 @@ class TableResource : public tensorflow::ResourceBase {
   tensorflow::Tensor preset_;      // [capacity, dim], or a scalar if there is none
   tensorflow::Tensor first_rows_;  // the memory of the table's FirstValue::rows
   TableSlots slots_;
+  std::shared_ptr<Plane> salts_;  // of rows of two bytes, if updates round them stochastically
+  std::atomic<int64_t> num_updates_{0};     // of rows, by rules
   std::unique_ptr<KeyPolicy> policy_;       // of these contents
   std::atomic<bool> was_looked_up_{false};  // by several ranks, since it was made or restored
   std::atomic<int64_t> num_draws_{0};
@@ -185,6 +193,11 @@ class TableResource : public tensorflow::ResourceBase {
   const std::shared_ptr<RowFingerprints> fingerprints_ = std::make_shared<RowFingerprints>();
   std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run; without a capacity only
 };
+
+/// Copies rows [0, num_rows), in the engine's memory, as floats.
+void CopyRowsTo(OpCall& call, const RowsView& rows, int64_t num_rows, float* to);
+/// The reverse; rounds to nearest.
+void CopyRowsFrom(OpCall& call, const float* from, int64_t num_rows, const RowsView& rows);
 
 /// The table of an input; created, without Initialize, if it does not exist yet.
 tensorflow::core::RefCountPtr<TableResource> LookupOrMakeTable(tensorflow::OpKernelContext* ctx,

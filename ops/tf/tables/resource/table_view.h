@@ -23,6 +23,7 @@ struct TableView {
   std::vector<size_t> places = {};  // planes.slots[places[i]] is the slot called slot_names[i]
   bool has_preset = false;          // all rows of planes.rows have been written
   int64_t num_rows = 0;             // rows that the variables show
+  int64_t num_updates = 0;          // as SavedStream
   std::vector<tensorflow::Var*> variables = {};  // of planes.rows, then of planes.slots
   KeyHistory* history = policy.history();        // nullptr if none is kept
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables made without sok.Init, read and trained by each rank on its part of global batches: one
-that grows, one that evicts keys when it is full, and one that draws the keys that get rows."""
+that grows, one that evicts keys when it is full, one that draws the keys that get rows, and one
+with rows of two bytes, whose gradients' sums are exact."""
 
 import numpy as np
 import tensorflow as tf
@@ -23,11 +24,13 @@ def lookups_of(keys, newest):
     limit = KeyHistory(max_keys=MOST_KEYS // SIZE)
     tables = {name: Table(None, 3, "random_normal", name=name) for name in ("grows", "draws")}
     tables["evicts"] = Table(None, 3, "random_normal", name="evicts", history=limit)
+    tables["halves"] = Table(None, 3, "random_normal", name="halves", row_dtype=tf.bfloat16)
     rows = lookup_group(
         [
             Lookup(tables["grows"], keys),
             Lookup(tables["draws"], keys, new_keys=NewKeys(draw=KeyDraw(0.5, seed=3))),
             Lookup(tables["evicts"], newest, new_keys=NewKeys(evicted=evicted)),
+            Lookup(tables["halves"], keys),
         ],
         insert=True,
     )
@@ -44,6 +47,7 @@ def main():
             for table, rows in found.items()
         }
         tables = list(found)
+        losses["halves"] = 2.0**-10 * tf.reduce_sum(found[tables[-1]])
         gradients = tf.gradients(list(losses.values()), tables)
         with tf.control_dependencies(list(losses.values())):
             train = tf1.train.GradientDescentOptimizer(0.5).apply_gradients(zip(gradients, tables))

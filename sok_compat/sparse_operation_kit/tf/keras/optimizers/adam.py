@@ -16,6 +16,8 @@ class Adam(keras_optimizers.legacy.Adam):
     keras.optimizers.legacy.Adam.
     """
 
+    table_type = Table
+
     def _create_slots(self, var_list):
         tables = [v for v in var_list if isinstance(v, Table)]
         if tables and self.amsgrad:
