@@ -26,11 +26,19 @@ print("has slept")
 """
 
 
-def launch(*arguments, cwd, **environment):
+MODULE = ("-m", "sok_compat.run.launch")
+WITHOUT_HOROVOD = (
+    "-c",
+    "import sys; sys.modules['horovod'] = None; "
+    "from sok_compat.run.launch import main; main(sys.argv[1:])",
+)
+
+
+def launch(*arguments, cwd, start=MODULE, **environment):
     """(status, stdout, stderr)."""
     path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
-        [sys.executable, "-m", "sok_compat.run.launch", *arguments],
+        [sys.executable, *start, *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -141,9 +149,12 @@ sys.exit(4 * (rank == 1))
 
 
 @pytest.mark.skipif(why_no_mpi() is not None, reason=why_no_mpi() or "")
-def test_mpiexec_starts_processes_where_it_is_asked_for(folder):
-    command = ["--mpi", "-np", "2", sys.executable, "-c", MPI]
-    status, printed, message = launch(*command, cwd=folder)
+@pytest.mark.parametrize("start, options", [(MODULE, ["--mpi"]), (WITHOUT_HOROVOD, [])])
+def test_mpiexec_starts_processes_where_it_is_asked_for_or_horovod_is_missing(
+    folder, start, options
+):
+    command = [*options, "-np", "2", sys.executable, "-c", MPI]
+    status, printed, message = launch(*command, cwd=folder, start=start)
     assert "rank 0 of 2, sum 3" in printed and "rank 1 of 2, sum 3" in printed, message
     assert status == 4
 

@@ -97,6 +97,7 @@ def test_deeprecs_collective_strategy_equals_one_process():
     (alone,), ranks = seen("mpi.strategies", 1), seen("mpi.strategies", 2)
     mean = np.mean([rank["losses"] for rank in ranks], axis=0)
     np.testing.assert_allclose(mean, alone["losses"], **TOLERANCE)
+    assert alone["ranks"] == (0, 1, True)
     for number, rank in enumerate(ranks):
         np.testing.assert_allclose(rank["dense"], alone["dense"], **TOLERANCE)
         assert rank["ranks"] == (number, 2, True)
