@@ -9,38 +9,46 @@ from collections.abc import Iterator
 
 
 class RequestGate:
-    """A lock that many requests share. A swap waits for those that run, later ones for the swap."""
+    """Many requests, or one swap. A swap waits for the requests that run, later ones wait for it.
+
+    Requests take no lock: each enters itself in a dict and then looks whether the gate is open; a
+    swap closes the gate and then looks who is in the dict.
+    """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._num_running = 0
-        self._is_swapping = False
+        self._running: dict[object, None] = {}
+        self._is_open, self._has_left = threading.Event(), threading.Event()
+        self._is_open.set()
 
     @contextlib.contextmanager
     def request(self) -> Iterator[None]:
         """Context of a request."""
-        with self._condition:
-            while self._is_swapping:
-                self._condition.wait()
-            self._num_running += 1
+        token = object()
+        self._running[token] = None
+        while not self._is_open.is_set():
+            self._leave(token)
+            self._is_open.wait()
+            self._running[token] = None
         try:
             yield
         finally:
-            with self._condition:
-                self._num_running -= 1
-                if self._is_swapping and self._num_running == 0:
-                    self._condition.notify_all()
+            self._leave(token)
+
+    def _leave(self, token: object) -> None:
+        del self._running[token]
+        if not self._is_open.is_set():
+            self._has_left.set()
 
     @contextlib.contextmanager
     def swap(self) -> Iterator[None]:
         """Context of a swap; one at a time."""
-        with self._condition:
-            self._is_swapping = True
-            while self._num_running:
-                self._condition.wait()
+        self._is_open.clear()
+        while True:
+            self._has_left.clear()
+            if not self._running:
+                break
+            self._has_left.wait()
         try:
             yield
         finally:
-            with self._condition:
-                self._is_swapping = False
-                self._condition.notify_all()
+            self._is_open.set()
