@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops by which a served table follows checkpoints: the changes are read while it is in use, and
 // applied in a moment in which nobody uses it.
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -54,11 +56,12 @@ REGISTER_OP("SokApplyChanges")
 class Changes {
  public:
   Changes(OpCall& call, const TableView& view, KeysOf are)
-      : call_(call), view_(view), keys_are_(are), held_(std::move(ColumnsOf(call, view)[0])) {}
+      : call_(call), view_(view), keys_are_(are) {}
 
   /// Of an increment of what the table holds.
   void Take(SavedLink& link, std::vector<int64_t> gone) {
     gone_ = std::move(gone);
+    element_ = link.element;
     keys_.reserve(static_cast<size_t>(link.num_wanted()));
     rows_.reserve(static_cast<size_t>(link.num_wanted() * dim()));
     ForEachBlock(link, [&](const RowsBlock& block) {
@@ -69,6 +72,8 @@ class Changes {
   /// Of a chain whose links come from the last to the first: the last one that has a key counts.
   void Compare(SavedLink& link, const std::vector<int64_t>& gone) {
     NewIn(static_cast<int64_t>(gone.size()), gone.data(), kGone);
+    element_ = link.element;
+    held_ = std::move(ColumnsOf(call_, view_, element_)[0]);
     ForEachBlock(link, [&](const RowsBlock& block) {
       const std::vector<int64_t> news = NewIn(block.count, block.keys(), kHasRow);
       if (news.empty()) return;
@@ -120,9 +125,12 @@ class Changes {
   }
 
   void Add(const RowsBlock& block, int64_t i) {
-    const auto* row = static_cast<const float*>(block.Of(1)) + i * dim();
     keys_.push_back(block.keys()[i]);
-    rows_.insert(rows_.end(), row, row + dim());
+    const RowsView rows{const_cast<void*>(block.Of(1)), element_, dim()};
+    WithElement(rows.From(i), [&](const auto* row) {
+      std::transform(row, row + dim(), std::back_inserter(rows_),
+                     [](auto number) { return Widened(number); });
+    });
   }
 
   /// The places of keys that no link has had before.
@@ -142,8 +150,9 @@ class Changes {
   OpCall& call_;
   const TableView& view_;
   const KeysOf keys_are_;
-  Column held_;    // the table's rows
-  KeyIndex seen_;  // key -> State, of the links so far
+  Element element_ = Element::kFloat32;  // of the link's rows
+  Column held_;                          // the table's rows, as such
+  KeyIndex seen_;                        // key -> State, of the links so far
   std::vector<int64_t> keys_, gone_;
   std::vector<float> rows_;
 };
