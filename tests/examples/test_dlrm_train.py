@@ -153,8 +153,8 @@ def test_arguments_out_of_range(tmp_path, capsys, name, value):
 def test_table_that_is_full(tmp_path, capsys):
     path = write(tmp_path / "data.tsv", [record("1")])
     assert run_train("--data", path, *SMALL, "--rows", 5) == 2
-    said = capsys.readouterr().err
-    assert re.fullmatch(r"error: table .* is full: its capacity is 5 keys.*raise --rows\n", said)
+    printed = capsys.readouterr().err
+    assert re.fullmatch(r"error: table .* is full: its capacity is 5 keys.*raise --rows\n", printed)
 
 
 def test_folder_of_summaries_that_cannot_be_made(tmp_path, capsys):

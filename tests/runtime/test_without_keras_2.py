@@ -66,6 +66,6 @@ def test_what_needs_no_keras_works(tmp_path, script, printed):
 @pytest.mark.thorough
 @pytest.mark.parametrize("script", [LAYER, EMBEDDINGS])
 def test_layers_say_what_to_install(tmp_path, script):
-    said = run(tmp_path, script)
-    assert f"pip install tf-keras~={VERSION[0]}.{VERSION[1]}.0" in said
-    assert "TF_USE_LEGACY_KERAS=1" in said
+    output = run(tmp_path, script)
+    assert f"pip install tf-keras~={VERSION[0]}.{VERSION[1]}.0" in output
+    assert "TF_USE_LEGACY_KERAS=1" in output

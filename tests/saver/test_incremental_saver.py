@@ -358,9 +358,9 @@ def test_the_folder_may_be_moved_and_other_readers_follow(model, tmp_path, capsy
         assert_rows_equal(model.state(model.session)[0], rows)
     assert main(["show", path]) == 0
     name = model.table.op.name
-    said = capsys.readouterr().out
-    assert f"increment of {moved}/model-0" in said
-    assert f"table {name}: 2 keys new or changed, dim 3" in said
+    output = capsys.readouterr().out
+    assert f"increment of {moved}/model-0" in output
+    assert f"table {name}: 2 keys new or changed, dim 3" in output
     assert main(["show", f"{moved}/model-0"]) == 0
     assert f"increment {path}\n" in capsys.readouterr().out
     assert main(["diff", path, path]) == 2

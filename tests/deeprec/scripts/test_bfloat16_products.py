@@ -62,10 +62,10 @@ def test_products_of_each_session_unless_it_says_no(tmp_path):
     in_float32, products, expected, _ = launched(tmp_path, "none")
     assert (in_float32, products) == (0, 2)
     for config in ("none", "own"):
-        in_bfloat16, products, losses, said = launched(tmp_path, "--bfloat16", config)
+        in_bfloat16, products, losses, output = launched(tmp_path, "--bfloat16", config)
         assert in_bfloat16 == products == 2
         assert losses == pytest.approx(expected, rel=1e-2) and losses != expected
-        assert said.count("products of matrices are computed in bfloat16") == 1
+        assert output.count("products of matrices are computed in bfloat16") == 1
     assert launched(tmp_path, "off", SOK_BFLOAT16_PRODUCTS="1")[:3] == (0, 2, expected)
 
 

@@ -29,11 +29,11 @@ def test_a_cluster_is_refused_at_once(monkeypatch, capsys, cluster, num_ranks):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "ps"}}))
     with pytest.raises(SystemExit) as exit_of_launcher:
         program.main(["script.py"])
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert exit_of_launcher.value.code == 2
-    assert all(f"{len(tasks)} of job {job!r}" in said for job, tasks in cluster.items())
-    assert "Unset TF_CONFIG, and start all ranks by one command: " in said
-    assert f"python -m sok_compat.run.launch -np {num_ranks} " in said
+    assert all(f"{len(tasks)} of job {job!r}" in output for job, tasks in cluster.items())
+    assert "Unset TF_CONFIG, and start all ranks by one command: " in output
+    assert f"python -m sok_compat.run.launch -np {num_ranks} " in output
 
 
 @pytest.mark.parametrize("tf_config", ["", "{}", "[]", "no JSON", '{"cluster": {"chief": ["a"]}}'])
@@ -41,9 +41,9 @@ def test_other_configurations_are_the_scripts(monkeypatch, capsys, tf_config):
     monkeypatch.setenv("TF_CONFIG", tf_config)
     with pytest.raises(SystemExit) as exit_of_launcher:
         program.main(["no_such_script.py"])
-    said = capsys.readouterr().err
-    assert exit_of_launcher.value.code == 2 and "can't open file" in said
-    assert "TF_CONFIG" not in said
+    output = capsys.readouterr().err
+    assert exit_of_launcher.value.code == 2 and "can't open file" in output
+    assert "TF_CONFIG" not in output
 
 
 def test_variables_on_parameter_servers_are_refused():

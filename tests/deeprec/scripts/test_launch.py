@@ -131,9 +131,9 @@ def test_signals_leave_nothing_behind(tmp_path, by, number, to_group):
         printed += process.stdout.read(1)
         assert process.poll() is None
     (os.killpg if to_group else os.kill)(process.pid, number)
-    said, _ = process.communicate(timeout=60)  # until no process of the job has its output open
+    printed, _ = process.communicate(timeout=60)  # until no process of the job has its output open
     assert process.returncode == 128 + number
-    assert by == "nothing" or len(said.splitlines()) <= 6, said
+    assert by == "nothing" or len(printed.splitlines()) <= 6, printed
     assert not os.listdir(tmp_path / "temporary")
 
 

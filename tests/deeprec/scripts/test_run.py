@@ -222,11 +222,11 @@ def test_losses_are_those_of_plain_tensorflow(runs):
 
 
 def test_missing_names_say_what_to_do(runs):
-    said = [line.removeprefix("missing: ") for line in runs[0] if line.startswith("missing: ")]
+    messages = [line.removeprefix("missing: ") for line in runs[0] if line.startswith("missing: ")]
     assert not [line for line in runs[0] if line.startswith("FOUND")]
-    for pattern, message in zip(MISSING.values(), said):
+    for pattern, message in zip(MISSING.values(), messages):
         assert re.fullmatch(pattern, message)
-    assert len(said) == len(MISSING) + 2
+    assert len(messages) == len(MISSING) + 2
 
 
 def test_each_warning_comes_once(runs):

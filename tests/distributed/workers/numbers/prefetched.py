@@ -69,11 +69,11 @@ def trained(is_prefetched, **arguments):
                     seen.append(session.run([model.outputs, model.train])[0])
                 except tf.errors.OpError as error:
                     seen.append(type(error).__name__)
-                    said = error.message
+                    message = error.message
             rows = session.run(exported)
             coord.request_stop()
             coord.join(threads)
-        return {"seen": seen, "rows": rows, "said": said, "ops": ops_before(model.train)}
+        return {"seen": seen, "rows": rows, "message": message, "ops": ops_before(model.train)}
 
 
 def ops_before(op):
