@@ -21,11 +21,8 @@ namespace {
 namespace tf = tensorflow;
 
 REGISTER_OP("SokTablesHaveKeys")
-    .Input("tables: num_tables * resource")
-    .Input("collectives: num_collectives * variant")
-    .Output("have_keys: bool")
+    .Input("tables: num_tables * resource") SOK_COLLECTIVES.Output("have_keys: bool")
     .Attr("num_tables: int >= 0")
-    .Attr("num_collectives: int >= 0")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc("Whether any of the tables holds a key, on any rank.");

@@ -14,10 +14,7 @@ namespace {
 namespace tf = tensorflow;
 
 REGISTER_OP("SokHoldCheckpointBarrier")
-    .Input("collectives: num_collectives * variant")
-    .Output("steps: variant")
-    .Attr("num_collectives: int >= 0")
-    .Attr("most_seconds: float")
+    .Output("steps: variant") SOK_COLLECTIVES.Attr("most_seconds: float")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
