@@ -19,7 +19,7 @@ def main() -> int:
     )
     for line in build.stdout:
         lines.append(line)
-        step = re.match(r"\s*\[(\d+)/(\d+)\]", line)
+        step = re.match(r"\s*\[([1-9]\d*)/(\d+)\]", line)
         if step is None:
             continue
         quarter = int(step[1]) * 4 // int(step[2])

@@ -244,6 +244,9 @@ def filter_variables(
 ) -> tuple[list[tf.Variable], list[tf.Variable]]:
     """Splits variables. API of SparseOperationKit 2.
 
+    Args:
+      variables: of any kind.
+
     Returns:
       (those of sok.DynamicVariable and sok.Variable, all others), in their order.
     """

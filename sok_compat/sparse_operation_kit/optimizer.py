@@ -36,8 +36,11 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
     """
 
     def __init__(self, optimizer: Any) -> None:
-        """Takes an optimizer of tf.train, tf.keras.optimizers.legacy, tf.keras.optimizers (which
-        does not work in graphs) or tf_keras.
+        """Wraps an optimizer.
+
+        Args:
+          optimizer: of tf.train, tf.keras.optimizers.legacy, tf.keras.optimizers (which does not
+            work in graphs) or tf_keras.
 
         Raises:
           TypeError: it is none of these; of Keras 3.
@@ -124,7 +127,11 @@ class SGD:
     """
 
     def __init__(self, lr: float) -> None:
-        """Makes the optimizer; in a graph, its learning rate is initialized with the variables."""
+        """Makes the optimizer; in a graph, its learning rate is initialized with the variables.
+
+        Args:
+          lr: the learning rate.
+        """
         self.lr = tf.Variable(lr, trainable=False, dtype=tf.float32, name="sok_sgd_lr")
 
     def apply_gradients(

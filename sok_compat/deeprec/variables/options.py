@@ -81,7 +81,14 @@ class GlobalStepEvict:
     """
 
     def __init__(self, steps_to_live: int | None = None) -> None:
-        """None and 0: evicts no key. ValueError: not a number of steps."""
+        """Sets the attribute.
+
+        Args:
+          steps_to_live: steps; None and 0: evicts no key.
+
+        Raises:
+          ValueError: not a number of steps.
+        """
         if steps_to_live is not None:
             steps_to_live = checked_count("steps_to_live", steps_to_live)
         self.steps_to_live = steps_to_live
@@ -94,7 +101,14 @@ class L2WeightEvict:
     """
 
     def __init__(self, l2_weight_threshold: float = -1.0) -> None:
-        """-1: evicts no key. ValueError: another threshold that is not above 0."""
+        """Sets the attribute.
+
+        Args:
+          l2_weight_threshold: half the squared L2 norm that a row needs to stay; -1: evicts no key.
+
+        Raises:
+          ValueError: another threshold that is not above 0.
+        """
         threshold = checked_number("l2_weight_threshold", l2_weight_threshold)
         if threshold <= 0 and threshold != -1.0:
             raise ValueError(
@@ -111,7 +125,14 @@ class CounterFilter:
     """
 
     def __init__(self, filter_freq: int = 0) -> None:
-        """0 and 1: at the first time. ValueError: not a number of times."""
+        """Sets the attribute.
+
+        Args:
+          filter_freq: times in training steps; 0 and 1: at the first time.
+
+        Raises:
+          ValueError: not a number of times.
+        """
         self.filter_freq = checked_count("filter_freq", filter_freq)
 
 
@@ -131,6 +152,12 @@ class CBFFilter:
         counter_type: tf.DType = tf.uint64,
     ) -> None:
         """Sets the attributes.
+
+        Args:
+          filter_freq: times in training steps; 0 and 1: at the first time.
+          max_element_size: keys that the counts are made for.
+          false_positive_probability: the share of keys with too high counts; -1: none.
+          counter_type: an integer type that holds filter_freq.
 
         Raises:
           ValueError: a number out of range; only one of false_positive_probability (above 0 and

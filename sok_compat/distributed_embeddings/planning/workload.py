@@ -22,6 +22,9 @@ class Workload:
     memory_bytes_per_second: bytes that a rank can read and write in its memory, at random places.
     rank_bytes: most bytes of tables and their slots on a rank, or None if there is no limit.
     num_slots: floats of optimizer state for each float of a table: 1 for Adagrad, 2 for Adam.
+
+    Raises:
+      ValueError: a size or rate that is not above 0, or a hotness or num_slots below 0.
     """
 
     batch_size: int = 65536
