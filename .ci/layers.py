@@ -91,7 +91,7 @@ WITHIN = {
         ("plane_variable",),
         ("interface",),
         ("history_methods", "resource_handles", "slot_names", "stored", "undefined_methods"),
-        ("rows",),
+        ("known_tables", "rows"),
         ("slot_variable",),
         ("slots",),
         ("table",),

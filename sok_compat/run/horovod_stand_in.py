@@ -68,7 +68,7 @@ def names() -> dict[str, Any]:
 
     from sok_compat.ranks import current_job
     from sok_compat.ranks.job import Job
-    from sok_compat.tables.table import connected_ranks
+    from sok_compat.tables.known_tables import connected_ranks
 
     def function_of_job(name):
         @tf.autograph.experimental.do_not_convert

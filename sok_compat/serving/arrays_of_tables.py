@@ -14,7 +14,8 @@ from sok_compat.lookup.dense_tables import DenseTable, dense_tables
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.op_library import ops
-from sok_compat.tables.table import Table, is_part_of_table
+from sok_compat.tables.known_tables import is_part_of_table
+from sok_compat.tables.table import Table
 
 tf1 = tf.compat.v1
 

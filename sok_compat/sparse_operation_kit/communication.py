@@ -13,7 +13,7 @@ from sok_compat.ranks.identity import Ranks, current_ranks
 from sok_compat.ranks.job import Job, NoJob
 from sok_compat.ranks.launched import launched_size
 from sok_compat.sparse_operation_kit.core.initialization import tell_tensorflow_of_tables
-from sok_compat.tables.table import connected_ranks
+from sok_compat.tables.known_tables import connected_ranks
 
 _comm_tool: str | None = None  # of `init`; None: it has not been called
 

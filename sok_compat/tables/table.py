@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.identity import Ranks, connect_ranks
+from sok_compat.ranks.identity import Ranks
 from sok_compat.ranks.same_on_all_ranks import check_same_table
 from sok_compat.runtime import integrations
 from sok_compat.runtime.devices import table_device
@@ -23,12 +22,12 @@ from sok_compat.tables import history_methods, resource_handles, undefined_metho
 from sok_compat.tables.first_value import FirstValue, parse_initializer
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.key_history import KeyHistory, check_history
+from sok_compat.tables.known_tables import connected_ranks, is_part_of_table, note_eager_table
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.rows import row_reads, row_updates
 from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
 from sok_compat.tables.shows import Shown
-from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import Slots
 from sok_compat.tables.stored.description import describe_in_graph
@@ -43,9 +42,6 @@ from sok_compat.tables.table_arguments import (
 from sok_compat.tables.words import Words
 
 DEFAULT_SEED = 1  # of first values; constant, so the same on all ranks
-
-# {unique id: table}; graphs know theirs
-_eager_tables: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
 
 
 class Table(TableInterface):
@@ -178,7 +174,7 @@ class Table(TableInterface):
                 in_graph_mode=in_graph,
             )
         if not in_graph:
-            _eager_tables[self._unique_id] = self
+            note_eager_table(self)
             check_same_table(self.ranks, self.description())
         describe_in_graph(self)
 
@@ -394,44 +390,6 @@ class Table(TableInterface):
             read = self._imported_read.name
             proto.snapshot_name = read.removeprefix(f"{export_scope}/") if export_scope else read
         return proto
-
-
-def connected_ranks(user: str = "sok_compat.tables.connected_ranks()") -> Ranks:
-    """Returns the Ranks of this process, connected: Horovod's, if the script initialized it.
-
-    Args:
-      user: what calls this, for messages.
-
-    Raises:
-      RuntimeError: the script was launched as one of several ranks, but Horovod is not ready.
-    """
-    return connect_ranks(has_rows_of_a_rank, is_shared_table, user)
-
-
-@tf.autograph.experimental.do_not_convert
-def is_part_of_table(variable: Any) -> bool:
-    """Whether a variable is a table or a slot, with rows of this rank."""
-    return isinstance(variable, (Table, SlotVariable))
-
-
-@tf.autograph.experimental.do_not_convert
-def has_rows_of_a_rank(variable: Any) -> bool:
-    """Whether a variable is a table, a slot, or an ordinary variable that an optimizer made as a
-    slot, as those of tf.keras.optimizers.legacy do: its shape is the table's, and its name contains
-    the table's."""
-    if is_part_of_table(variable):
-        return True
-    if getattr(variable, "trainable", True) or not hasattr(variable, "name"):
-        return False
-    # Several tables may have one name; the slot belongs to one of its shape.
-    alike = [table for table in _eager_tables.values() if variable.shape == table.shape]
-    table = owner_by_name(variable.name.partition(":")[0], alike)
-    return table is not None and variable.shape.rank == 2 and variable.shape == table.shape
-
-
-def is_shared_table(variable: Any) -> bool:
-    """Whether a variable is a table with rows on several ranks; gradients are sums over these."""
-    return isinstance(variable, Table) and variable.placement.is_spread
 
 
 integrations.when_there_are_tables(lambda: accept_strategies(is_part_of_table))

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sok_compat.ranks.global_norm import norm_over_ranks
 from sok_compat.ranks.shared_gradients import table_of
-from sok_compat.tables.table import is_shared_table
+from sok_compat.tables.known_tables import is_shared_table
 
 
 @tf.autograph.experimental.do_not_convert

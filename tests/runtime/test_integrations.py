@@ -26,9 +26,9 @@ from sok_compat.run import bfloat16_products, horovod_stand_in, script_modules
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import accept_strategies
 from sok_compat.runtime.tf_versions import keras_3
+from sok_compat.tables.known_tables import is_part_of_table, is_shared_table
 from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
-from sok_compat.tables.table import is_part_of_table, is_shared_table
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from tests.docs.documents import ROOT
 from tests.support.processes.subprocess_python import run_python

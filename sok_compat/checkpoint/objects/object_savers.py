@@ -30,8 +30,8 @@ from sok_compat.runtime.tf_versions import (
     functional_saver,
     members,
 )
+from sok_compat.tables.known_tables import has_rows_of_a_rank, is_part_of_table
 from sok_compat.tables.slot_names import owner_by_name
-from sok_compat.tables.table import has_rows_of_a_rank, is_part_of_table
 
 _last = threading.local()  # .path: of the last checkpoint saved with other ranks
 

@@ -24,7 +24,7 @@ from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.graphs import ancestors, state_of
 from sok_compat.runtime.tf_versions import checkpoint_management, members
-from sok_compat.tables.table import is_shared_table
+from sok_compat.tables.known_tables import is_shared_table
 
 
 def saves_with_other_ranks(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> bool:

@@ -26,7 +26,7 @@ from sok_compat.ranks.current_job import start_job
 from sok_compat.ranks.horovod.losses import train_as_one
 from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime import integrations
-from sok_compat.tables.table import connected_ranks
+from sok_compat.tables.known_tables import connected_ranks
 
 _STRATEGIES = ("collective", "localized")
 _enabled = "localized"

@@ -29,7 +29,7 @@ from sok_compat.ranks.current_job import active_job
 from sok_compat.ranks.horovod.helpers import is_computed_for_wrapper
 from sok_compat.ranks.shared_gradients import is_reduced, mark, mark_reduced
 from sok_compat.runtime.tf_versions import Variable
-from sok_compat.tables.table import is_shared_table
+from sok_compat.tables.known_tables import is_shared_table
 
 if TYPE_CHECKING:
     from tensorflow.compat.v1.train import Optimizer as _Optimizer

@@ -27,11 +27,12 @@ from sok_compat.lookup.keys import in_shape_of, int32_keys, integer_keys
 from sok_compat.lookup.new_keys import WITH_GRADIENT, NewKeys
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables.first_value import FirstValue
+from sok_compat.tables.known_tables import connected_ranks
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.stored.description import BUCKETS
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
-from sok_compat.tables.table import Table, connected_ranks
+from sok_compat.tables.table import Table
 from sok_compat.tables.words import Words
 from sok_compat.training.stock_slots import make_slots_as_planes
 

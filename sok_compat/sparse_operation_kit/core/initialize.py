@@ -18,7 +18,7 @@ from sok_compat.sparse_operation_kit.core.initialization import (
     set_initialization,
     tell_tensorflow_of_tables,
 )
-from sok_compat.tables.table import connected_ranks
+from sok_compat.tables.known_tables import connected_ranks
 
 if TYPE_CHECKING:
     from sok_compat.ranks.identity import Ranks

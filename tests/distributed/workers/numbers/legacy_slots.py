@@ -7,8 +7,9 @@ import tensorflow as tf
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.tf_versions import keras
+from sok_compat.tables.known_tables import connected_ranks
 from sok_compat.tables.placement import Placement
-from sok_compat.tables.table import Table, connected_ranks
+from sok_compat.tables.table import Table
 from tests.distributed.workers.ranks import RANK, hvd, report, session_config
 
 KEYS = [3 * RANK, 3 * RANK + 1, 3 * RANK + 2]  # of both ranks' tables

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which variables are tables, slots or other variables with rows of this rank."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.ranks.identity import Ranks, connect_ranks
+from sok_compat.runtime.tf_versions import members
+from sok_compat.tables.interface import TableInterface
+from sok_compat.tables.plane_variable import PlaneVariable
+from sok_compat.tables.slot_names import owner_by_name
+
+# {unique id: table}; graphs know theirs
+_eager_tables: weakref.WeakValueDictionary[str, TableInterface] = weakref.WeakValueDictionary()
+
+
+def note_eager_table(table: TableInterface) -> None:
+    """Registers a table of eager mode, for as long as it lives."""
+    _eager_tables[members.unique_id(table)] = table
+
+
+def connected_ranks(user: str = "sok_compat.tables.connected_ranks()") -> Ranks:
+    """Returns the Ranks of this process, connected: Horovod's, if the script initialized it.
+
+    Args:
+      user: what calls this, for messages.
+
+    Raises:
+      RuntimeError: the script was launched as one of several ranks, but Horovod is not ready.
+    """
+    return connect_ranks(has_rows_of_a_rank, is_shared_table, user)
+
+
+@tf.autograph.experimental.do_not_convert
+def is_part_of_table(variable: Any) -> bool:
+    """Whether a variable is a table or a slot, with rows of this rank."""
+    return isinstance(variable, PlaneVariable)
+
+
+@tf.autograph.experimental.do_not_convert
+def has_rows_of_a_rank(variable: Any) -> bool:
+    """Whether a variable is a table, a slot, or an ordinary variable that an optimizer made as a
+    slot, as those of tf.keras.optimizers.legacy do: its shape is the table's, and its name contains
+    the table's."""
+    if is_part_of_table(variable):
+        return True
+    if getattr(variable, "trainable", True) or not hasattr(variable, "name"):
+        return False
+    # Several tables may have one name; the slot belongs to one of its shape.
+    alike = [table for table in _eager_tables.values() if variable.shape == table.shape]
+    table = owner_by_name(variable.name.partition(":")[0], alike)
+    return table is not None and variable.shape.rank == 2 and variable.shape == table.shape
+
+
+def is_shared_table(variable: Any) -> bool:
+    """Whether a variable is a table with rows on several ranks; gradients are sums over these."""
+    return isinstance(variable, TableInterface) and variable.placement.is_spread
