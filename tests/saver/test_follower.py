@@ -13,8 +13,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.checkpoint import IncrementalSaver, save_tables_in_checkpoints
 from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
+from sok_compat.runtime.op_library import ops
 from sok_compat.serving import Follower, export_saved_model
+from sok_compat.tables import Table
 from tests.support.processes.subprocess_python import run_python
 from tests.support.saves.damaged_files import copy
 from tests.support.saves.followed_model import Trainer, build, keys_seen, number_seen
@@ -236,6 +241,31 @@ def test_an_exported_model_serves_its_own_contents_first(folder, series, tmp_pat
         folder.publish(3)
         follower.wait("model-3", SECONDS)
         assert_serves(follower, 3)
+
+
+def test_rows_of_two_bytes(graph, tmp_path):
+    """In checkpoints, too; a whole one counts with the rows that differ."""
+
+    def table():
+        return Table(None, 3, "zeros", name="t", row_dtype="bfloat16")
+
+    def build_narrow():
+        keys = tf1.placeholder(tf.int64, [None])
+        (rows,) = lookup_group([Lookup(table(), keys)], insert=False)
+        return {"keys": keys}, {"rows": rows}
+
+    save_tables_in_checkpoints()
+    keys, rows = tf1.placeholder(tf.int64, [None]), tf1.placeholder(tf.float32, [None, 3])
+    insert = ops.sok_insert_rows(table().table_handle, keys, rows)
+    saver = IncrementalSaver()
+    with tf1.Session() as session, Follower(build_narrow, tmp_path) as follower:
+        session.run(tf1.global_variables_initializer())
+        for number, save in enumerate([saver.save, saver.save_increment, saver.save]):
+            session.run(insert, {keys: [number], rows: [[number + 0.5] * 3]})
+            path = save(session, f"{tmp_path}/model", number)
+            follower.wait(os.path.basename(path), SECONDS)
+            served = follower.run({"keys": [0, 1, 2]})["rows"][:, 0]
+            assert served.tolist() == [n + 0.5 if n <= number else 0 for n in range(3)]
 
 
 def test_arguments(folder, follower):
