@@ -195,6 +195,7 @@ print(ConcatOneHotEmbedding([48, 48, 48], 2)(KEYS).shape)
 
 
 OF_BOTH_KERASES = [
+    "distributed_embeddings/test_embedding_lookup",
     *("eager/test_keras_models", "eager/test_checkpoints", "eager/test_functions"),
     *("eager/test_resources", "eager/test_training", "layers/test_input_errors"),
     *("layers/test_layer_handles", "layers/test_lookup", "layers/test_ragged_inputs"),

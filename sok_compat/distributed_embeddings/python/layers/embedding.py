@@ -89,6 +89,7 @@ class Embedding(keras.layers.Layer):
             )
         if keras_3 is None:
             kwargs.setdefault("input_shape", (None,))  # a Sequential then builds it at once
+        weights = None if keras_3 is None else kwargs.pop("weights", None)
         super().__init__(**{**kwargs, "dtype": float_dtype(kwargs.get("dtype")), "autocast": False})
         self.input_dim, self.output_dim = input_dim, output_dim
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
@@ -97,6 +98,9 @@ class Embedding(keras.layers.Layer):
         self.embeddings_constraint = keras.constraints.get(embeddings_constraint)
         self.combiner = checked_combiner(combiner)
         self.use_custom_kernel = use_custom_kernel
+        if weights is not None:  # layers of Keras 2 do so themselves
+            self.build(None)
+            self.set_weights(weights if isinstance(weights, list) else [weights])
 
     def build(self, input_shape: Any) -> None:
         """Makes the variable."""
@@ -182,9 +186,10 @@ class Embedding(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> Embedding:
         """Makes a layer from its configuration or that of a tf.keras.layers.Embedding.
 
-        `mask_zero` and `input_length` of the latter are left out.
+        `mask_zero`, `input_length` and `quantization_config` of the latter are left out.
         """
-        config = {k: v for k, v in config.items() if k not in ("mask_zero", "input_length")}
+        left_out = ("mask_zero", "input_length", "quantization_config")
+        config = {k: v for k, v in config.items() if k not in left_out}
         return cls(**config)
 
 
