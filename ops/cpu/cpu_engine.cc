@@ -87,6 +87,7 @@ class EngineOfHost : public Engine {
     return std::make_shared<CpuDirectTable>(options);
   }
   std::shared_ptr<Plane> MakePlane(const PlaneOptions& options) override {
+    if (options.storage) return std::make_shared<FilePlane>(options);
     return std::make_shared<CpuPlane>(options);
   }
   std::unique_ptr<Call> MakeCall(Executor& executor, DeviceStream) override {

@@ -23,13 +23,21 @@ PageSize PageSizeFor(const PlaneOptions& options) {
 
 }  // namespace
 
-CpuPlane::CpuPlane(const PlaneOptions& options) : options_(options) {
-  CheckPlaneOptions(options);
-  Resize(MovesWhenItGrows() ? static_cast<int64_t>(1 + kStartBytes / options.row_bytes())
-                            : options.capacity);
+int64_t PlaneOfHost::StartRows() const {
+  return MovesWhenItGrows() ? static_cast<int64_t>(1 + kStartBytes / options_.row_bytes())
+                            : options_.capacity;
 }
 
-void CpuPlane::Reserve(int64_t num_rows) {
+size_t PlaneOfHost::StartBytes() const {
+  return static_cast<size_t>(StartRows()) * options_.row_bytes();
+}
+
+PlaneOfHost::PlaneOfHost(const PlaneOptions& options) : options_(options) {
+  CheckPlaneOptions(options);
+  num_rows_ = StartRows();
+}
+
+void PlaneOfHost::Reserve(int64_t num_rows) {
   num_rows = std::min(num_rows, options_.capacity);
   if (num_rows <= num_rows_) return;
   const auto most_rows = static_cast<int64_t>(kMostPlaneBytes / options_.row_bytes());
@@ -39,20 +47,22 @@ void CpuPlane::Reserve(int64_t num_rows) {
   }
   const int64_t wanted =
       std::min({std::max(num_rows, kGrowthFactor * num_rows_), options_.capacity, most_rows});
-  ReserveAhead(num_rows, wanted, [this](int64_t count) { Resize(count); });
+  ReserveAhead(num_rows, wanted, [this](int64_t count) {
+    Resize(static_cast<size_t>(count) * options_.row_bytes());
+    num_rows_ = count;
+  });
 }
 
-void CpuPlane::Resize(int64_t num_rows) {
-  const size_t bytes = static_cast<size_t>(num_rows) * options_.row_bytes();
-  if (memory_.data() == nullptr) {
-    memory_ = ReservedMemory(bytes, MovesWhenItGrows() ? PageSize::kSmall : PageSizeFor(options_));
-    starts_with_small_pages_ = !MovesWhenItGrows() && options_.rows_fill_in_order;
-    if (starts_with_small_pages_) memory_.UseSmallPages(kSmallBytes);
-  } else {
-    memory_.set_page_size(PageSizeFor(options_));
-    memory_.Grow(bytes);
-  }
-  num_rows_ = num_rows;
+CpuPlane::CpuPlane(const PlaneOptions& options)
+    : PlaneOfHost(options),
+      memory_(StartBytes(), MovesWhenItGrows() ? PageSize::kSmall : PageSizeFor(options)),
+      starts_with_small_pages_(!MovesWhenItGrows() && options.rows_fill_in_order) {
+  if (starts_with_small_pages_) memory_.UseSmallPages(kSmallBytes);
+}
+
+void CpuPlane::Resize(size_t size_bytes) {
+  memory_.set_page_size(PageSizeFor(options_));
+  memory_.Grow(size_bytes);
 }
 
 void CpuPlane::ExpectRows(int64_t num_rows) {
@@ -64,5 +74,13 @@ void CpuPlane::ExpectRows(int64_t num_rows) {
 }
 
 void CpuPlane::Release() { memory_.Release(0, memory_.size_bytes()); }
+
+FilePlane::FilePlane(const PlaneOptions& options)
+    : PlaneOfHost(options), file_(std::make_unique<CachedFile>(options.storage, StartBytes())) {}
+
+void FilePlane::ExpectRows(int64_t num_rows) {
+  num_rows = std::min(num_rows, this->num_rows());
+  file_->Allocate(static_cast<size_t>(num_rows) * options_.row_bytes());
+}
 
 }  // namespace sok

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plane in the host's memory: reserved address space, committed as rows are written.
+// Planes of the host: reserved address space, committed as rows are written, or a file.
 #ifndef SOK_OPS_CPU_CPU_PLANE_H_
 #define SOK_OPS_CPU_CPU_PLANE_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "ops/base/memory/reserved_memory.h"
 #include "ops/engine/engine.h"
@@ -12,25 +13,61 @@ namespace sok {
 
 /// A plane with a declared capacity has address space for all of it and never moves. Otherwise it
 /// starts small and is remapped to four times the size, or less if that is refused.
-class CpuPlane : public Plane {
+class PlaneOfHost : public Plane {
+ public:
+  explicit PlaneOfHost(const PlaneOptions& options);
+
+  int64_t num_rows() const override { return num_rows_; }
+  void Reserve(int64_t num_rows) override;
+  bool MovesWhenItGrows() const override { return options_.capacity == kMaxRows; }
+
+ protected:
+  /// Of a new plane.
+  size_t StartBytes() const;
+  /// Provides address space. Throws kOutOfMemory.
+  virtual void Resize(size_t size_bytes) = 0;
+
+  const PlaneOptions options_;
+
+ private:
+  int64_t StartRows() const;
+
+  int64_t num_rows_;  // for which there is address space
+};
+
+/// A plane in memory.
+class CpuPlane : public PlaneOfHost {
  public:
   /// Throws kOutOfMemory if the system refuses the address space.
   explicit CpuPlane(const PlaneOptions& options);
 
   RowsView data() const override { return {memory_.data(), options_.element, options_.width}; }
-  int64_t num_rows() const override { return num_rows_; }
-  void Reserve(int64_t num_rows) override;
-  bool MovesWhenItGrows() const override { return options_.capacity == kMaxRows; }
   void ExpectRows(int64_t num_rows) override;
   void Release() override;
 
  private:
-  void Resize(int64_t num_rows);
+  void Resize(size_t size_bytes) override;
 
-  const PlaneOptions options_;
   ReservedMemory memory_;
-  int64_t num_rows_ = 0;                  // for which there is memory
   bool starts_with_small_pages_ = false;  // followed by huge ones
+};
+
+/// A plane in a file of options.storage.
+class FilePlane : public PlaneOfHost {
+ public:
+  /// Throws kOutOfMemory if the system refuses the address space, and errors of the folder.
+  explicit FilePlane(const PlaneOptions& options);
+
+  RowsView data() const override {
+    return {file_->data(), options_.element, options_.width, file_.get()};
+  }
+  void ExpectRows(int64_t num_rows) override;
+  void Release() override { file_->Release(); }
+
+ private:
+  void Resize(size_t size_bytes) override { file_->Grow(size_bytes); }
+
+  const std::unique_ptr<CachedFile> file_;
 };
 
 }  // namespace sok

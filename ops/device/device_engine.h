@@ -54,6 +54,10 @@ class DeviceEngine : public Engine {
   }
   std::shared_ptr<Plane> MakePlane(const PlaneOptions& options) override {
     CheckPlaneOptions(options);
+    if (options.storage) {
+      Throw(ErrorCode::kInvalidArgument, "rows in files need a table on a CPU; this one, in '",
+            options.storage->folder(), "', is on a GPU");
+    }
     return std::make_shared<DevicePlane<Queue>>(state_, options);
   }
   std::unique_ptr<Call> MakeCall(Executor& executor, DeviceStream stream) override {

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
+#include "ops/base/memory/page_cache.h"
 #include "ops/engine/rows_view.h"
 
 namespace sok {
@@ -20,6 +22,8 @@ struct PlaneOptions {
   /// sparse.
   bool rows_fill_in_order = true;
   Element element = Element::kFloat32;
+  /// Rows are in a file of this cache, which the planes of a table share; nullptr: in memory.
+  std::shared_ptr<PageCache> storage = nullptr;
 
   size_t row_bytes() const { return static_cast<size_t>(width * ElementBytes(element)); }
 };

@@ -13,6 +13,8 @@
 
 namespace sok {
 
+class CachedFile;
+
 /// The type of stored or sent numbers. What is computed with them is float32.
 enum class Element { kFloat32, kBfloat16, kFloat16 };
 
@@ -29,7 +31,9 @@ struct RowsView {
   void* data = nullptr;
   Element element = Element::kFloat32;
   int64_t width = 0;
+  CachedFile* file = nullptr;  // behind `data`, if the rows are in one
 
+  int64_t row_bytes() const { return width * ElementBytes(element); }
   template <typename Number>
   SOK_HOST_DEVICE Number* As() const {
     return static_cast<Number*>(data);
@@ -41,7 +45,7 @@ struct RowsView {
 
  private:
   RowsView Skip(int64_t numbers) const {
-    return {static_cast<char*>(data) + numbers * ElementBytes(element), element, width};
+    return {static_cast<char*>(data) + numbers * ElementBytes(element), element, width, file};
   }
 };
 

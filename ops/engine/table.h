@@ -27,7 +27,8 @@ class Plane {
   /// changes and nobody else may use the plane meanwhile.
   virtual void Reserve(int64_t num_rows) = 0;
   virtual bool MovesWhenItGrows() const = 0;
-  /// A hint that rows up to `num_rows` will probably be written.
+  /// Called before rows up to `num_rows` are written. Throws kNoSpace, and leaves the plane as it
+  /// was, if they are in a file and the disk is full; else a hint.
   virtual void ExpectRows(int64_t /*num_rows*/) {}
   /// Returns the memory; all rows are zero again. Nobody else may use the plane meanwhile.
   virtual void Release() = 0;

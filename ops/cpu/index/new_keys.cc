@@ -7,6 +7,7 @@
 #include "ops/base/error.h"
 #include "ops/base/first_appearance.h"
 #include "ops/base/wide_vectors.h"
+#include "ops/cpu/rows/fetch_rows.h"
 #include "ops/cpu/rows/row_numbers.h"
 #include "ops/engine/rounding.h"
 
@@ -121,6 +122,7 @@ void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const f
                         const Planes& planes) const {
   const std::vector<int64_t> first_places =
       initial_rows == nullptr ? std::vector<int64_t>() : FirstPlaces();
+  planes.ForEach([&](const Plane& plane) { FetchRows(plane.data(), size(), row_ids.data()); });
   executor.ParallelFor(size(), RowNanoseconds(planes), [&](int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     const int64_t* const rows_of = row_ids.data() + begin;

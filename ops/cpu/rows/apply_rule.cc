@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/base/wide_vectors.h"
+#include "ops/cpu/rows/fetch_rows.h"
 #include "ops/cpu/rows/fixed_dim.h"
 #include "ops/cpu/rows/narrow_rows.h"
 #include "ops/cpu/rows/row_numbers.h"
@@ -223,6 +224,8 @@ void ForRows(Executor& executor, const Rule& any_rule, const RulePlanes& planes,
 
 void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
                  int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
+  FetchRows(planes.rows, num_gradients, row_ids);
+  for (const RowsView& state : planes.states) FetchRows(state, num_gradients, row_ids);
   ForRows(executor, rule, planes, row_ids, num_gradients,
           [&](const auto& one_rule, auto dim, const auto& range) {
             UpdateRange(one_rule, dim, planes, range, row_ids, gradients);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/cpu/rows/fetch_rows.h"
 #include "ops/cpu/rows/fixed_dim.h"
 #include "ops/cpu/rows/row_numbers.h"
 #include "ops/engine/row_sum.h"
@@ -36,6 +37,7 @@ SOK_WIDE_VECTORS void ScatterRange(Number* plane, int64_t dim, int64_t begin, in
 
 void GatherRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, const RowsView& plane,
                 float* out) {
+  FetchRows(plane, num_rows, row_ids);
   executor.ParallelFor(num_rows, GatherCost(plane.width), [&](int64_t begin, int64_t end) {
     WithRows(plane, [&](const auto* rows, auto fixed_dim) {
       GatherRange(rows, fixed_dim, begin, end, row_ids, out);
@@ -45,6 +47,7 @@ void GatherRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, co
 
 void ScatterRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, const float* rows,
                  const RowsView& plane) {
+  FetchRows(plane, num_rows, row_ids);
   const int64_t dim = plane.width;
   executor.ParallelFor(num_rows, GatherCost(dim), [&](int64_t begin, int64_t end) {
     WithElement(plane, [&](auto* to) { ScatterRange(to, dim, begin, end, row_ids, rows); });
@@ -55,6 +58,7 @@ void AddToRows(int64_t num_rows, const int64_t* row_ids, const float* values,
                const RowsView& plane) {
   const int64_t dim = plane.width;
   float* const rows = FloatsOf(plane);
+  FetchRows(plane, num_rows, row_ids);
   for (int64_t i = 0; i < num_rows; ++i) {
     float* row = rows + row_ids[i] * dim;
     for (int64_t column = 0; column < dim; ++column) row[column] += values[i * dim + column];
@@ -67,6 +71,7 @@ void AssignRows(int64_t num_rows, const int64_t* row_ids, const float* rows,
 }
 
 void SumRows(Executor& executor, int64_t num_rows, const RowsView& view, uint64_t* sums) {
+  FetchFirstRows(view, num_rows);
   executor.ParallelFor(num_rows, 2 + view.width / 4, [&](int64_t begin, int64_t end) {
     WithRows(view, [&](const auto* rows, auto fixed_width) {
       const int64_t size = fixed_width;

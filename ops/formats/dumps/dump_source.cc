@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTries = 20;
 constexpr std::chrono::milliseconds kPause(2);
-constexpr int64_t kBlockBytes = 8 << 20;  // rank 0 has several copies
+constexpr int64_t kReadBytes = 8 << 20;  // rank 0 has several copies
 
 }  // namespace
 
@@ -131,7 +131,7 @@ void DumpSource::ForEachBlock(const Use& use, const Place&) {
     block.row_bytes.push_back(column == 0 ? sizeof(int64_t) : width(column) * sizeof(float));
     row_bytes += block.row_bytes.back();
   }
-  const int64_t most = std::min(num_keys(), std::max<int64_t>(1, kBlockBytes / row_bytes));
+  const int64_t most = std::min(num_keys(), std::max<int64_t>(1, kReadBytes / row_bytes));
   std::vector<std::vector<char>> data;
   for (const int64_t bytes : block.row_bytes) {
     data.emplace_back(static_cast<size_t>(most * bytes));

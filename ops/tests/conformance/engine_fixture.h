@@ -41,9 +41,19 @@ struct TestedEngine {
   std::string name;
   Engine& engine;
   Executor& executor;
+  std::shared_ptr<PageCache> storage = nullptr;  // of its planes
 
+  std::shared_ptr<Plane> MakePlane(PlaneOptions options) const {
+    options.storage = storage;
+    return engine.MakePlane(options);
+  }
   std::unique_ptr<Call> NewCall() const { return engine.MakeCall(executor, nullptr); }
 };
+
+/// Rows in files of the current folder, of which only a few pages stay in memory.
+inline std::shared_ptr<PageCache> FewPages() {
+  return std::make_shared<PageCache>(".", 3 * static_cast<int64_t>(PageBytes()));
+}
 
 inline const std::vector<TestedEngine>& TestedEngines() {
 #ifdef SOK_TEST_ON_GPU
@@ -56,6 +66,7 @@ inline const std::vector<TestedEngine>& TestedEngines() {
   static const auto* engines =
       new std::vector<TestedEngine>{{"CPU, one thread", CpuEngine(), SerialExecutor()},
                                     {"CPU, threads", CpuEngine(), *threads},
+                                    {"CPU, files", CpuEngine(), *threads, FewPages()},
                                     {"host queue", *host_queue, SerialExecutor()}};
 #endif
   return *engines;
@@ -174,11 +185,10 @@ class TestedTable {
   TestedTable(const TestedEngine& tested, const TableOptions& options)
       : tested_(tested),
         table_(tested.engine.MakeTable(options)),
-        rows_(tested.engine.MakePlane(
+        rows_(tested.MakePlane(
             {options.capacity, options.dim, options.use_hash_index, options.first_value.element})),
-        slot_(tested.engine.MakePlane({options.capacity, kSlotWidth, options.use_hash_index})),
-        salts_(tested.engine.MakePlane(
-            {options.capacity, 1, options.use_hash_index, Element::kBfloat16})),
+        slot_(tested.MakePlane({options.capacity, kSlotWidth, options.use_hash_index})),
+        salts_(tested.MakePlane({options.capacity, 1, options.use_hash_index, Element::kBfloat16})),
         planes_{rows_.get(), {{slot_.get(), kSlotValue}}, salts_.get()} {}
 
   Table& table() const { return *table_; }

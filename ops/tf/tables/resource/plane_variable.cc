@@ -115,6 +115,7 @@ void PlaneVariable::TakeBack(OpCall& call, const std::function<int64_t()>& num_w
   }
   const int64_t count = std::min<int64_t>(num_written(), values.dim_size(0));
   plane_->Reserve(count);
+  plane_->ExpectRows(count);
   call.engine().CopyOnDevice(call, plane_->data().data, values.data(),
                              count * static_cast<int64_t>(options_.row_bytes()));
   PutPlane();

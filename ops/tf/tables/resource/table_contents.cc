@@ -76,6 +76,7 @@ void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
 void TableResource::WritePreset(OpCall& call, Plane& rows, const tf::Tensor& values) const {
   if (values.dims() != 2) return;
   rows.Reserve(table_->options().capacity);
+  rows.ExpectRows(rows.num_rows());
   CopyRowsFrom(call, Data<float>(values), values.dim_size(0), rows.data());
 }
 

@@ -21,6 +21,7 @@ void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane
   const int64_t width = options.plane.width;
   const TableEntries entries = table.Export(call);
   plane.Reserve(table.Size(call).num_rows);
+  plane.ExpectRows(table.Size(call).num_rows);
   if (options.initial_value == 0.0f && !std::signbit(options.initial_value)) return;
   const int64_t row_bytes = width * static_cast<int64_t>(sizeof(float));
   const int64_t most = std::min(entries.count, std::max<int64_t>(1, kFillBytes / row_bytes));

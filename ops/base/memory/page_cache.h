@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which pages of files are in memory: a limit, and a clock that chooses those that leave it.
+#ifndef SOK_OPS_BASE_MEMORY_PAGE_CACHE_H_
+#define SOK_OPS_BASE_MEMORY_PAGE_CACHE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ops/base/memory/file_memory.h"
+#include "ops/base/memory/reserved_memory.h"
+
+namespace sok {
+
+class CachedFile;
+
+/// Bytes are of all files now; the other numbers are since the cache was made.
+struct PageCacheStatistics {
+  int64_t resident_bytes = 0;
+  int64_t allocated_bytes = 0;  // on the disk
+  int64_t rows_requested = 0;
+  int64_t rows_missed = 0;  // those of which a page was not in memory
+  int64_t bytes_read = 0;
+};
+
+/// A limit that files share. Every use of a page raises its count, to kMostUses at most; the hand
+/// of the clock lowers the counts, and drops pages at 1: pages that were used once go before those
+/// that were used often. Contents of files never depend on it.
+class PageCache {
+ public:
+  /// Files are in `folder`, of which at most about `most_bytes`, at least a page, are in memory
+  /// between two calls. Throws kNotFound and kInvalidArgument unless `folder` is a folder on a
+  /// disk, and kNoSpace if the disk is smaller than the memory.
+  PageCache(std::string folder, int64_t most_bytes);
+  PageCache(const PageCache&) = delete;
+  PageCache& operator=(const PageCache&) = delete;
+
+  const std::string& folder() const { return folder_; }
+  int64_t most_bytes() const { return most_bytes_; }
+  PageCacheStatistics Statistics();
+
+ private:
+  friend class CachedFile;
+
+  void MakeRoom(int64_t num_pages);
+
+  const std::string folder_;
+  const int64_t most_bytes_;
+  const int64_t most_pages_;
+  std::atomic<int64_t> num_resident_{0};  // pages
+  std::atomic<int64_t> num_requested_{0};
+  std::atomic<int64_t> num_missed_{0};
+  std::atomic<int64_t> num_read_{0};  // pages
+  std::mutex mutex_;
+  std::vector<CachedFile*> files_;
+  size_t hand_ = 0;  // a place in files_
+};
+
+/// A file in a cache. Several threads may call at once, but for Grow and Release.
+class CachedFile {
+ public:
+  CachedFile(std::shared_ptr<PageCache> cache, size_t size_bytes);
+  ~CachedFile();
+
+  void* data() const { return memory_.data(); }
+  void Grow(size_t size_bytes);
+  void Allocate(size_t end_bytes);
+  void Release();
+
+  /// Brings the pages of rows `row_ids`, of which those below 0 are skipped, into memory in one go,
+  /// after others have left it if there are too many. `rows` is where row 0 begins.
+  void Fetch(const void* rows, int64_t row_bytes, int64_t num_rows, const int64_t* row_ids);
+  /// As above, for the rows from 0 to num_rows - 1.
+  void FetchFirst(const void* rows, int64_t row_bytes, int64_t num_rows);
+  bool IsResident(const void* begin, int64_t bytes) const;
+
+ private:
+  friend class PageCache;
+
+  template <typename RowId>
+  void FetchAll(const void* rows, int64_t row_bytes, int64_t num_rows, const RowId& row_id);
+  uint8_t* Uses() const { return static_cast<uint8_t*>(uses_.data()); }
+  int64_t Sweep(int64_t wanted);
+  void Refresh();
+
+  const std::shared_ptr<PageCache> cache_;
+  FileMemory memory_;
+  // A byte of each page: its uses, 0 if it is not in memory. What the system does by itself is
+  // found out a slice at a time, by Refresh: until then a page may be read late, or counted twice.
+  ReservedMemory uses_;
+  std::atomic<int64_t> num_pages_{0};  // that were used
+  int64_t hand_ = 0;                   // the next page of the clock
+  int64_t refreshed_ = 0;              // the next page for Refresh
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_BASE_MEMORY_PAGE_CACHE_H_
