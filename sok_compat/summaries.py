@@ -21,7 +21,15 @@ _FIGURES = (
     "keys", "megabytes", "new_keys_per_step", "evicted_keys_per_step", "keys_without_row",
     "share_of_keys_with_row",
 )  # fmt: skip
-_STATISTICS = ("keys", "rows", "evicted", "waiting", "capacity", "bytes")  # as the op library
+_FIGURES_OF_FILES = (
+    "resident_megabytes",
+    "share_of_rows_found_in_memory",
+    "megabytes_read_per_step",
+)
+_STATISTICS = (  # as the op library
+    "keys", "rows", "evicted", "waiting", "capacity", "bytes", "resident_bytes", "file_bytes",
+    "rows_requested", "rows_missed", "bytes_read",
+)  # fmt: skip
 
 
 def stats() -> dict[str, Any]:
@@ -34,8 +42,10 @@ def stats() -> dict[str, Any]:
       A dict of dicts, whose numbers are those of this rank since it started:
       'tables': {name of a table: {'keys': held now, 'rows': that have memory, 'evicted': keys since
       the table was made, 'waiting': keys that a filter counts, without a row, 'capacity': in keys,
-      'bytes': of rows, slots and the index}}; a second table of a name, as of another session, is
-      'name (2)'.
+      'bytes': of rows, slots and the index, 'resident_bytes': of these, in memory; of tables in
+      files, since they were made: 'file_bytes': on the disk, 'rows_requested' of rows and slots,
+      'rows_missed': of these, not in memory, 'bytes_read'}}; a second table of a name, as of
+      another session, is 'name (2)'.
       'ranks': {'rank', 'size', and the counters of `communication_stats`}.
       'saves', 'restores': {'count', 'seconds', 'bytes'}, of tables; the bytes also of those that
       failed.
@@ -70,7 +80,9 @@ def summarize_tables(
 
     For each table: keys; megabytes of its rows, slots and index; new keys and evicted keys a step;
     keys that a filter counts but that have no row, and the share of keys that have one. With
-    several ranks also the megabytes that this rank has sent for lookups, a step.
+    several ranks also the megabytes that this rank has sent for lookups, a step. For tables in
+    files also the megabytes in memory, the share of rows that were there since the last figures,
+    and the megabytes read, a step.
 
     In a graph call it once, after the optimizer has made its slots. The summaries are in
     GraphKeys.SUMMARIES: `merge_all`, MonitoredTrainingSession and Estimators write them. In eager
@@ -99,7 +111,8 @@ def summarize_tables(
         figures = tf.numpy_function(
             _figures_of(table, in_graph), [statistics, tf.cast(step, tf.int64)], tf.float32
         )
-        for i, figure in enumerate(_FIGURES):
+        names = _FIGURES + (_FIGURES_OF_FILES if table.file_attributes else ())
+        for i, figure in enumerate(names):
             written.append(_write(f"{table.table_name}/{figure}", figures[i], step, in_graph))
     if any(table.placement.is_spread for table in tables):
         sent_by = _Sent() if in_graph else _eager_sent
@@ -124,17 +137,24 @@ class _FiguresOf:
     """Computes _FIGURES of a table from what the op library knows of it."""
 
     def __init__(self) -> None:
-        self._new, self._evicted = _Rate(), _Rate()
+        self._new, self._evicted, self._read = _Rate(), _Rate(), _Rate()
+        self._requested, self._missed = _Rate(), _Rate()
 
     def __call__(self, statistics: np.ndarray, step: np.ndarray) -> np.ndarray:
-        keys, _, evicted, waiting, _, num_bytes = map(int, statistics)
+        of = dict(zip(_STATISTICS, map(int, statistics)))
+        keys, evicted, waiting = of["keys"], of["evicted"], of["waiting"]
+        requested = self._requested(int(step), of["rows_requested"])
+        missed = self._missed(int(step), of["rows_missed"])
         figures = (
             keys,
-            num_bytes / 1e6,
+            of["bytes"] / 1e6,
             self._new(int(step), keys + evicted),
             self._evicted(int(step), evicted),
             waiting,
             keys / max(1, keys + waiting),
+            of["resident_bytes"] / 1e6,
+            1 - missed / max(1, requested),
+            self._read(int(step), of["bytes_read"] / 1e6),
         )
         return np.array(figures, np.float32)
 

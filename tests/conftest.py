@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -127,6 +128,15 @@ def no_init_of_eager_mode_stays():
     initialization = sys.modules.get("sok_compat.sparse_operation_kit.core.initialization")
     if initialization is not None:
         initialization._eager_initialization = None
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A folder that is not in memory, as that of temporary files may be."""
+    command = ["stat", "-f", "-c", "%T", tmp_path]
+    if subprocess.run(command, capture_output=True, text=True).stdout.strip() == "tmpfs":
+        pytest.skip("temporary files are on tmpfs, which is memory")
+    return tmp_path
 
 
 @pytest.fixture

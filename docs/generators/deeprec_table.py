@@ -124,13 +124,16 @@ SECTIONS = {
               "`export()`. Versions and frequencies need a filter, eviction, `TF_RECORD_FREQ=1` "
               "or `TF_RECORD_VERSION=1`. Use as a dense tensor raises. Indices of a gradient are a "
               "lookup's row ids; keys, which DeepRec takes there, and constants raise, while a "
-              "placeholder's numbers count as row ids. `target_gpu` is ignored."),
+              "placeholder's numbers count as row ids, and raise where no key has that row. "
+              "`target_gpu` is ignored."),
         Entry("tf.EmbeddingVariableOption tf.InitializerOption", "differs",
               "Numbers out of range and options of another kind raise `ValueError`."),
         Entry("tf.StorageOption tf.StorageType tf.CacheStrategy", "differs",
-              "DRAM and HBM, which is DRAM without a GPU; in the place of other tiers, alone or "
-              "behind a cache, DRAM stores all rows. Each is said once, in a warning. "
-              "`lookup_tier` of `kv_variable_ops` is not there yet."),
+              "Types with SSD or LevelDB have rows and slots in files without names in "
+              "`storage_path`, which must be there, and `storage_size[0]` bytes of them in memory, "
+              "by pages; what leaves is chosen by one clock, for LRU and LFU. HBM is DRAM without "
+              "a GPU; in the place of persistent memory, and of HBM before another tier, is DRAM, "
+              "which a warning says once. Checkpoints hold all rows in their ordinary tensors."),
         Entry("tf.hash_table", "refused", _LATER, AttributeError),
         Entry("tensorflow.core.framework.embedding.config_pb2", "differs",
               "`tf.StorageType` and `tf.CacheStrategy` with their members, but no messages"),

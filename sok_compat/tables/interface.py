@@ -29,6 +29,7 @@ class TableInterface(PlaneVariable):
       storage: the Storage, for checkpoints.
       slots_by_owner: the Slots, from which `slots` and `slot_for` take them.
       num_scopes: number of open scopes that limit updates of its planes to the rows in use.
+      file_attributes: of ops that make planes in files; {}: planes are in memory.
       words: the names of a face's functions, for messages.
     """
 
@@ -42,5 +43,6 @@ class TableInterface(PlaneVariable):
     storage: Storage
     slots_by_owner: Any
     num_scopes: int
+    file_attributes: dict[str, Any]
     words: Words
     load_ops: tuple[tf.Tensor, tf.Operation] | None = None  # what `load` feeds and runs

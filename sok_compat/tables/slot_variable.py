@@ -81,6 +81,7 @@ class SlotVariable(PlaneVariable):
                 width=self.width,
                 initial_value=fill,
                 rows_fill_in_order=table_variable.use_hash_index,
+                **table_variable.file_attributes,
             )
             initializer_op = self._attach(name="Assign")
             super().__init__(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ from sok_compat.tables.stored.description import describe_in_graph
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table_arguments import (
     UNDECLARED_CAPACITY,
+    checked_files,
     checked_key_dtype,
     checked_rounding,
     checked_row_dtype,
@@ -58,6 +60,10 @@ class Table(TableInterface):
     Without a capacity the variable is `[None, dim]`: it and its slots show the rows that have
     memory, and grow with new keys. Reads of the whole variable, such as `value()` and optimizers
     with dense gradients, see this number of rows.
+
+    With a `storage_path`, a folder on a disk, rows and slots are in files there, which no folder
+    lists and which end with the process, so that a table may be larger than memory. Between steps
+    at most `memory_bytes` of them are in memory; results are those of a table in memory.
 
     In a graph, running `initializer` makes the table, and empties it when run again. In eager mode
     the table is made at once, and freed with this object.
@@ -91,6 +97,8 @@ class Table(TableInterface):
         collections: Iterable[str] | None = None,
         history: KeyHistory | None = None,
         storage: Storage | None = None,
+        storage_path: str | os.PathLike[str] | None = None,
+        memory_bytes: int | None = None,
     ) -> None:
         """Makes the table; in a graph, its ops.
 
@@ -99,15 +107,13 @@ class Table(TableInterface):
             limit; this needs a hash index and an initializer that makes rows one by one.
           dim: floats in a row, an int >= 1.
           initializer: see `parse_initializer`.
-          row_dtype, rounding: see the attributes; None: tf.float32.
+          row_dtype, rounding, storage_path, memory_bytes: see above; None: float32, in memory.
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
           use_hash_index: False: keys are in [0, capacity * number of ranks).
           name: made unique in the current name scope of the default graph, also in eager mode.
-          seed: of first values, with `table_name` and the key: an int, the same on all ranks.
-            None: DEFAULT_SEED.
+          seed: of first values, an int, the same on all ranks; None: DEFAULT_SEED.
           trainable: whether to add the table to TRAINABLE_VARIABLES.
-          placement: which rank owns which keys; None: by modulo over the ranks of Horovod, if the
-            script initialized it, else this rank owns all.
+          placement: which rank owns which keys; None: by modulo over connected_ranks().
           collections: the graph collections to add it to; None: GLOBAL_VARIABLES.
           history, storage: its KeyHistory, which needs a hash index, and its Storage, or None.
 
@@ -120,10 +126,10 @@ class Table(TableInterface):
         integrations.expect_tables()
         self.capacity, self.dim = checked_sizes(capacity, dim)
         self.row_dtype, self.rounding = checked_row_dtype(row_dtype), checked_rounding(rounding)
-        self.key_dtype = checked_key_dtype(key_dtype)
-        self.use_hash_index = bool(use_hash_index)
+        self.key_dtype, self.use_hash_index = checked_key_dtype(key_dtype), bool(use_hash_index)
         self.storage, self.slots_by_owner = storage or Storage(), Slots()
         self.shown, self.num_scopes, self.history, self.initial_rows = Shown(), 0, history, None
+        self.file_attributes = checked_files(storage_path, memory_bytes)
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(
             initializer, shape, self.use_hash_index, self.words.initializer
@@ -271,6 +277,7 @@ class Table(TableInterface):
             rounding=self.rounding,
             **self.placement.op_attributes(),
             **first.op_attributes(),
+            **self.file_attributes,
             keep_existing=keep_existing,
             **({} if self.history is None else self.history.op_attributes()),
             name="Initialize",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from typing import Any
 
 import tensorflow as tf
@@ -78,6 +79,30 @@ def checked_sizes(capacity: Any, dim: Any) -> tuple[int | None, int]:
             "bytes that a process can address; lower its capacity"
         )
     return capacity, dim
+
+
+def checked_files(storage_path: Any, memory_bytes: Any) -> dict[str, Any]:
+    """Returns the attributes of ops that make planes in files; {}: planes are in memory.
+
+    Raises:
+      ValueError: one without the other, a path that is no folder, or a size that is no int >= 1.
+    """
+    if storage_path is None:
+        if memory_bytes is not None:
+            raise ValueError(
+                f"memory_bytes {memory_bytes!r} needs a storage_path: without one all rows are in "
+                "memory"
+            )
+        return {}
+    if _as_int(memory_bytes) is None or memory_bytes < 1:
+        raise ValueError(
+            f"storage_path {storage_path!r} needs memory_bytes, the most bytes of rows and slots "
+            f"in memory, an int >= 1, got {memory_bytes!r}"
+        )
+    path = os.path.abspath(os.fspath(storage_path))
+    if not os.path.isdir(path):
+        raise ValueError(f"storage_path must be an existing folder on a disk, got {path!r}")
+    return {"storage_path": path, "memory_bytes": _as_int(memory_bytes)}
 
 
 def _as_int(value):

@@ -6,7 +6,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec.variables import options, variable_creation
+from sok_compat.deeprec.variables import variable_creation
 from sok_compat.deeprec.variables.key_histories import history_of
 from sok_compat.deeprec.variables.options import (
     CacheStrategy,
@@ -148,20 +148,6 @@ def test_options_without_effect_are_taken(graph, storage_type):
     )
     variable = get_embedding_variable("v", 2, ev_option=option)
     assert variable.ev_option is option and variable.storage_type is StorageType.DRAM
-
-
-@pytest.mark.parametrize("tier", [
-    one for one in StorageType if one not in (0, StorageType.DRAM, StorageType.HBM)
-])  # fmt: skip
-def test_other_tiers_are_dram_and_said_once(graph, caplog, monkeypatch, tier):
-    monkeypatch.setattr(options, "_warned_of", set())
-    option = EmbeddingVariableOption(storage_option=StorageOption(tier, "p"))
-    variable, _ = (get_embedding_variable(name, 2, ev_option=option) for name in "vw")
-    assert variable.storage_type is tier and "GPU" not in variable.device
-    assert [record.getMessage() for record in caplog.records] == [
-        f"v: storage type {tier.name}: sok_compat does not have this tier yet, so DRAM stores all "
-        "rows"
-    ]
 
 
 def test_gpu_memory_where_there_is_no_gpu(graph, caplog, monkeypatch):

@@ -128,6 +128,7 @@ class EmbeddingVariable(RecordsKeys, Table):
             collections=collections,
             history=history_of(option, steps_to_live, placement.ranks.size),
             storage=self._in_buckets(part),
+            **option.storage_option.files(),
         )
         tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
         tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
@@ -154,7 +155,7 @@ class EmbeddingVariable(RecordsKeys, Table):
 
     @property
     def storage_type(self) -> StorageType:
-        """The StorageType that was asked for. DRAM stores the rows, except for HBM on a GPU."""
+        """The StorageType that was asked for; see StorageOption."""
         return self.ev_option.storage_option.storage_type or StorageType.DRAM
 
     def total_count(self) -> tf.Tensor:

@@ -40,7 +40,7 @@ class StorageType(ProtocolEnum):
     HBM_DRAM_SSDHASH = 102
 
 
-_IN_MEMORY = (StorageType.DEFAULT, StorageType.DRAM, StorageType.HBM)
+_DRAM_INSTEAD = tuple(each for each in StorageType if "PMEM" in each.name or "HBM_" in each.name)
 _warned_of: set[StorageType] = set()
 
 
@@ -199,7 +199,9 @@ class CBFFilter:
 class StorageOption:
     """Where rows are stored. API of DeepRec.
 
-    DRAM (the default) and HBM are supported; in the place of other tiers, DRAM is used.
+    DRAM (the default), HBM, and types with SSD or LevelDB: rows and slots are in files in
+    storage_path, and storage_size[0] bytes of them in DRAM. In the place of persistent memory, and
+    of HBM in front of another tier, DRAM is used.
     """
 
     def __init__(
@@ -216,7 +218,7 @@ class StorageOption:
           storage_type: a StorageType, or its number; None: DRAM.
           storage_path: a folder, for types with SSD or LevelDB.
           storage_size: bytes of each tier, a list of up to four; missing ones: 1 GiB.
-          cache_strategy: a CacheStrategy, or its number.
+          cache_strategy: a CacheStrategy, or its number; both are one clock that counts uses.
           layout: stored, but not used.
 
         Raises:
@@ -243,6 +245,12 @@ class StorageOption:
         self.storage_size = storage_size + [TIER_BYTES] * (NUM_TIERS - len(storage_size))
         self.cache_strategy = CacheStrategy.checked("cache_strategy", cache_strategy)
         self.layout = layout
+
+    def files(self) -> dict[str, Any]:
+        """Arguments of Table for rows in files; {} for rows in memory."""
+        if self.storage_type is None or not _is_on_disk(self.storage_type):
+            return {}
+        return {"storage_path": self.storage_path, "memory_bytes": max(1, self.storage_size[0])}
 
 
 def _is_on_disk(storage_type: StorageType) -> bool:
@@ -322,7 +330,7 @@ def check_is_supported(
 ) -> None:
     """Raises for options of a wrong class, and for options that are not supported yet.
 
-    Warns of tiers other than DRAM and HBM, once for each: DRAM takes their place.
+    Warns of tiers whose place DRAM takes, once for each.
 
     Args:
       name: name of the variable.
@@ -350,12 +358,13 @@ def check_is_supported(
             f"(got {threshold}), not by both"
         )
     storage = option.storage_option.storage_type
-    if storage is not None and storage not in _IN_MEMORY and storage not in _warned_of:
+    if storage in _DRAM_INSTEAD and storage not in _warned_of:
         _warned_of.add(storage)
         _logger.warning(
-            "%s: storage type %s: sok_compat does not have this tier yet, so DRAM stores all rows",
+            "%s: storage type %s: DRAM takes the place of its first tiers, and stores %s",
             name,
             storage.name,
+            "rows in front of the files" if option.storage_option.files() else "all rows",
         )
     if getattr(option.ckpt, "always_load_from_specific_ckpt", False):
         _refuse(name, f"always_load_from_specific_ckpt ({_described(option.ckpt)})")

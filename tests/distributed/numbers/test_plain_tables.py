@@ -6,7 +6,7 @@ import pytest
 
 from tests.distributed.launch import launched_once, reports, run_ranks
 
-TABLES = ["grows", "draws", "evicts"]
+TABLES = ["grows", "draws", "evicts", "in_files"]
 NEWEST = range(30, 42)  # keys of the last step
 
 

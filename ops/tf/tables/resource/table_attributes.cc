@@ -70,6 +70,10 @@ HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   return options;
 }
 
+StorageOptions StorageOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
+  return {Attribute<std::string>(ctx, "storage_path"), Attribute<int64_t>(ctx, "memory_bytes")};
+}
+
 SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   SlotOptions options;
   options.name = Attribute<std::string>(ctx, "slot_name");
@@ -77,6 +81,7 @@ SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   options.plane.width = Attribute<int64_t>(ctx, "width");
   options.initial_value = Attribute<float>(ctx, "initial_value");
   options.plane.rows_fill_in_order = Attribute<bool>(ctx, "rows_fill_in_order");
+  options.storage = StorageOptionsFrom(ctx);
   return options;
 }
 

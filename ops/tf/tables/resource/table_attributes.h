@@ -19,6 +19,8 @@ Element ElementOfRows(tensorflow::OpKernelConstruction* ctx);
 /// Throws kInvalidArgument.
 HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx);
 
+StorageOptions StorageOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+
 SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx);
 
 /// By the attribute Tkey.

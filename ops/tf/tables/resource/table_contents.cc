@@ -14,8 +14,8 @@ namespace sok {
 namespace tf = tensorflow;
 
 void TableResource::Initialize(OpCall& call, const TableOptions& options,
-                               const HistoryOptions& history, VariablePtr rows,
-                               tf::Tensor first_rows, bool rounds_stochastically,
+                               const HistoryOptions& history, const StorageOptions& storage,
+                               VariablePtr rows, tf::Tensor first_rows, bool rounds_stochastically,
                                bool keep_existing) {
   std::unique_lock<FairSharedMutex> lock(mutex_);  // no op may see the variable with another plane
   if (keep_existing && table_) return;
@@ -27,7 +27,7 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
   }
   std::shared_ptr<Table> table = call.engine().MakeTable(made);
   const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index,
-                                   options.first_value.element};
+                                   options.first_value.element, CacheOf(storage)};
   std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
   std::shared_ptr<Plane> salts;
   if (rounds_stochastically && plane_options.element != Element::kFloat32) {
@@ -80,7 +80,7 @@ void TableResource::WritePreset(OpCall& call, Plane& rows, const tf::Tensor& val
   CopyRowsFrom(call, Data<float>(values), values.dim_size(0), rows.data());
 }
 
-void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
+void TableResource::AttachSlot(OpCall& call, SlotOptions options, VariablePtr variable,
                                bool keep_existing) {
   std::unique_lock<FairSharedMutex> lock(mutex_);
   if (keep_existing && slots_.Has(options.name, variable.get())) return;
@@ -92,6 +92,7 @@ void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, Variabl
     Throw(ErrorCode::kInvalidArgument, "slot ", options.name,
           ": its variable is that of the rows of table '", name_, "'");
   }
+  options.plane.storage = CacheOf(options.storage);
   std::shared_ptr<Plane> plane = call.engine().MakePlane(options.plane);
   if (table_) {
     if (!HasCapacity()) plane->Reserve(rows_.num_rows());  // running steps may read these

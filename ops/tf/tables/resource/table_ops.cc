@@ -57,6 +57,8 @@ REGISTER_OP("SokTableInitialize")
     .Attr("first_value_name: string = ''")
     .Attr("row_dtype: {float, bfloat16, half} = DT_FLOAT")
     .Attr("rounding: {'stochastic', 'nearest'} = 'stochastic'")
+    .Attr("storage_path: string = ''")
+    .Attr("memory_bytes: int >= 0 = 0")
     .Attr("keep_existing: bool = false")
     .Attr("graph: int = -1")
     .SetIsStateful()
@@ -74,10 +76,11 @@ REGISTER_OP("SokTableInitialize")
         "filter; until then it reads value_without_row. evicts: SokEvictKeys may run. max_keys "
         "above 0: lookups that insert record the moment when each key was used last, in "
         "nanoseconds since 1970, and evict the least recently used keys beyond max_keys. "
-        "row_dtype: of "
-        "the numbers in rows, which rules round by `rounding`. graph: as for SokBeginCollective, "
-        "if "
-        "other ranks share the table.");
+        "row_dtype: of the numbers in rows, which rules round by `rounding`. storage_path: a "
+        "folder "
+        "for files of rows, of which at most memory_bytes, with slots, are in memory between "
+        "steps; empty: rows are in memory. graph: as for SokBeginCollective, if other ranks share "
+        "the table.");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")
@@ -87,6 +90,8 @@ REGISTER_OP("SokTableAttachSlot")
     .Attr("width: int >= 1")
     .Attr("initial_value: float")
     .Attr("rows_fill_in_order: bool")
+    .Attr("storage_path: string = ''")
+    .Attr("memory_bytes: int >= 0 = 0")
     .Attr("keep_existing: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
@@ -113,13 +118,25 @@ REGISTER_OP("SokTableStatistics")
     .Output("statistics: int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(6));
+      c->set_output(0, c->Vector(11));
       return absl::OkStatus();
     })
     .Doc(
         "The numbers of keys in the table, of rows that have memory, of keys evicted since the "
         "table was made, and of keys that a filter counts but that have no row; the capacity; the "
-        "bytes of rows, slots and the index.");
+        "bytes of rows, slots and the index, and those of them in memory; of planes in files: "
+        "bytes "
+        "on the disk, rows that steps requested, those that were not in memory, and bytes read.");
+
+REGISTER_OP("SokLookupTier")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Output("tiers: int32")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::UnchangedShape)
+    .Doc(
+        "For each key 0 if its row and slots are in memory, 1 if not, and -1 if it has no row "
+        "here.");
 
 REGISTER_OP("SokTablePreset")
     .Input("table: resource")
@@ -169,6 +186,7 @@ class TableInitialize {
         first_value_name_(Attribute<std::string>(ctx, "first_value_name")),
         rounds_stochastically_(Attribute<std::string>(ctx, "rounding") == "stochastic"),
         options_(TableOptionsFrom(ctx)),
+        storage_(StorageOptionsFrom(ctx)),
         history_(HistoryOptionsFrom(ctx)) {}
 
   void operator()(tf::OpKernelContext* ctx) const {
@@ -180,8 +198,8 @@ class TableInitialize {
     OpCall call(ctx);
     const tf::Tensor first_rows = CopyFirstRows(ctx, call, &options);
     LookupOrMakeTable(ctx, "table")
-        ->Initialize(call, options, history_, LookupOrMakeVariable(ctx, "rows"), first_rows,
-                     rounds_stochastically_, keep_existing_);
+        ->Initialize(call, options, history_, storage_, LookupOrMakeVariable(ctx, "rows"),
+                     first_rows, rounds_stochastically_, keep_existing_);
   }
 
  private:
@@ -203,6 +221,7 @@ class TableInitialize {
   const std::string first_value_name_;
   const bool rounds_stochastically_;
   const TableOptions options_;
+  const StorageOptions storage_;
   const HistoryOptions history_;
 };
 
@@ -242,6 +261,26 @@ void StatisticsOfTable(tf::OpKernelContext* ctx) {
   OpCall call(ctx);
   const auto numbers = LookupTable(ctx, HandleIn(ctx, "table"))->Statistics(call).Numbers();
   OutputVector(ctx, "statistics", std::vector<int64_t>(numbers.begin(), numbers.end()));
+}
+
+void LookUpTiers(tf::OpKernelContext* ctx) {
+  OpCall call(ctx);
+  const tf::Tensor& keys = Input(ctx, "keys");
+  int32_t* const tiers = Data<int32_t>(Output(ctx, "tiers", keys.shape()));
+  LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
+    const std::vector<int64_t> row_ids =
+        view.table.FindOnHost(call, keys.NumElements(), Data<int64_t>(keys));
+    for (size_t i = 0; i < row_ids.size(); ++i) {
+      int32_t tier = row_ids[i] < 0 ? -1 : 0;
+      view.planes.ForEach([&](const Plane& plane) {
+        const RowsView row = plane.data().From(row_ids[i]);
+        if (tier == 0 && row.file != nullptr && !row.file->IsResident(row.data, row.row_bytes())) {
+          tier = 1;
+        }
+      });
+      tiers[i] = tier;
+    }
+  });
 }
 
 void TablePreset(tf::OpKernelContext* ctx) {
@@ -301,6 +340,7 @@ const RegisteredKernel kTableKernels[] = {
     {"SokTableDetachSlot", Make<KernelOf<Calls<TableDetachSlot>>>, {"table", "slot"}},
     {"SokTableSize", Make<KernelOf<Calls<SizeOfTable>>>, {"table", "num_keys"}},
     {"SokTableStatistics", Make<KernelOf<Calls<StatisticsOfTable>>>, {"table", "statistics"}},
+    {"SokLookupTier", Make<KernelOf<Calls<LookUpTiers>>>, {"table", "keys", "tiers"}},
     {"SokTablePreset", Make<KernelOf<Calls<TablePreset>>>, {"table"}},
     {"SokReadFirstRows", Make<KernelOf<Calls<ReadFirstRows>>>, {"table"}},
     {"SokAssignFirstRows", Make<KernelOf<Calls<AssignFirstRows>>>, {"table"}},

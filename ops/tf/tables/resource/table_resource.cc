@@ -130,19 +130,28 @@ TableStatistics TableResource::Statistics(Call& call) {
   const std::shared_lock<FairSharedMutex> lock(mutex_);
   CheckInitialized();
   const TableSize size = table_->Size(call);
-  int64_t row_bytes = 0;
+  TableStatistics found;
+  found.name = table_->options().name;
+  found.num_keys = size.num_keys;
+  found.num_rows = size.num_rows;
+  found.num_evicted = policy_->num_evicted();
+  found.num_waiting = policy_->NumWaiting();
+  found.capacity = table_->options().capacity;
+  found.bytes = found.resident_bytes = table_->index_bytes();
   ForEachPlane([&](const PlaneVariable& plane) {
     const RowsView rows = plane.plane()->data();
-    row_bytes += rows.width * ElementBytes(rows.element);
+    found.bytes += size.num_rows * rows.row_bytes();
+    if (rows.file == nullptr) found.resident_bytes += size.num_rows * rows.row_bytes();
   });
-  if (salts_) row_bytes += ElementBytes(Element::kBfloat16);
-  return {table_->options().name,
-          size.num_keys,
-          size.num_rows,
-          policy_->num_evicted(),
-          policy_->NumWaiting(),
-          table_->options().capacity,
-          size.num_rows * row_bytes + table_->index_bytes()};
+  if (salts_) {
+    found.bytes += size.num_rows * ElementBytes(Element::kBfloat16);
+    found.resident_bytes += size.num_rows * ElementBytes(Element::kBfloat16);
+  }
+  if (storage_) {
+    found.files = storage_->Statistics();
+    found.resident_bytes += found.files.resident_bytes;
+  }
+  return found;
 }
 
 void TableResource::MakeRoom(OpCall& call) {
@@ -188,6 +197,16 @@ Rounding TableResource::NextRounding() {
   if (!salts_) return {};
   return {salts_->data().As<const Bfloat16>(),
           RoundingStream(table_->options().first_value.stream, num_updates_++)};
+}
+
+/// The same one for rows and slots, in whatever order they come.
+std::shared_ptr<PageCache> TableResource::CacheOf(const StorageOptions& storage) {
+  if (storage.path.empty()) return storage_ = nullptr;
+  if (!storage_ || storage_->folder() != storage.path ||
+      storage_->most_bytes() != storage.memory_bytes) {
+    storage_ = std::make_shared<PageCache>(storage.path, storage.memory_bytes);
+  }
+  return storage_;
 }
 
 void TableResource::CheckInitialized() const {

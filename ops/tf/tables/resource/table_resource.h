@@ -33,11 +33,23 @@ struct TableStatistics {
   int64_t num_evicted = 0;
   int64_t num_waiting = 0;  // keys that a filter has counted exactly and that have no row
   int64_t capacity = 0;
-  int64_t bytes = 0;  // of rows, slots and the index
+  int64_t bytes = 0;           // of rows, slots and the index
+  int64_t resident_bytes = 0;  // of these, in memory
+  PageCacheStatistics files;   // of rows and slots in files
 
   /// All but the name.
-  std::array<int64_t, 6> Numbers() const {
-    return {num_keys, num_rows, num_evicted, num_waiting, capacity, bytes};
+  std::array<int64_t, 11> Numbers() const {
+    return {num_keys,
+            num_rows,
+            num_evicted,
+            num_waiting,
+            capacity,
+            bytes,
+            resident_bytes,
+            files.allocated_bytes,
+            files.rows_requested,
+            files.rows_missed,
+            files.bytes_read};
   }
 };
 
@@ -67,14 +79,13 @@ class TableResource : public tensorflow::ResourceBase {
   /// `keep_existing`, no effect on a table that exists. `first_rows`: the memory behind
   /// options.first_value.rows, which nobody else uses; a table that has such rows keeps its own.
   void Initialize(OpCall& call, const TableOptions& options, const HistoryOptions& history,
-                  VariablePtr rows, tensorflow::Tensor first_rows, bool rounds_stochastically,
-                  bool keep_existing);
+                  const StorageOptions& storage, VariablePtr rows, tensorflow::Tensor first_rows,
+                  bool rounds_stochastically, bool keep_existing);
 
   /// Makes `variable` a plane that holds the initial value for all present and future rows. May run
   /// before Initialize. Replaces an earlier slot of the same name or variable; with
   /// `keep_existing`, no effect if a slot of this name and variable exists.
-  void AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
-                  bool keep_existing);
+  void AttachSlot(OpCall& call, SlotOptions options, VariablePtr variable, bool keep_existing);
 
   /// Detaches the slot that AttachSlot attached for `variable`, if any.
   void DetachSlot(const tensorflow::Var* variable);
@@ -157,6 +168,7 @@ class TableResource : public tensorflow::ResourceBase {
 
   // The calls below need mutex_.
   void CheckInitialized() const;
+  std::shared_ptr<PageCache> CacheOf(const StorageOptions& storage);
   TableView View(const std::vector<std::string>& slot_names) const;
   void UseView(OpCall& call, const TableView& view, const Use& use);
   bool AreInVariables() const;
@@ -186,6 +198,7 @@ class TableResource : public tensorflow::ResourceBase {
   TableSlots slots_;
   std::shared_ptr<Plane> salts_;  // of rows of two bytes, if updates round them stochastically
   std::atomic<int64_t> num_updates_{0};     // of rows, by rules
+  std::shared_ptr<PageCache> storage_;      // of rows and slots in files; else nullptr
   std::unique_ptr<KeyPolicy> policy_;       // of these contents
   std::atomic<bool> was_looked_up_{false};  // by several ranks, since it was made or restored
   std::atomic<int64_t> num_draws_{0};

@@ -11,10 +11,17 @@
 
 namespace sok {
 
+/// Where planes are.
+struct StorageOptions {
+  std::string path;  // a folder; "": in memory
+  int64_t memory_bytes = 0;
+};
+
 struct SlotOptions {
   std::string name;
   PlaneOptions plane;          // capacity: the table's
   float initial_value = 0.0f;  // what a new row holds
+  StorageOptions storage;      // makes plane.storage
 };
 
 struct TableSlot {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables made without sok.Init, read and trained by each rank on its part of global batches: one
 that grows, one that evicts keys when it is full, one that draws the keys that get rows, and one
-with rows of two bytes, whose gradients' sums are exact."""
+with rows of two bytes, whose gradients' sums are exact, and one whose rows are in files if there
+are several ranks."""
 
 import numpy as np
 import tensorflow as tf
@@ -25,12 +26,15 @@ def lookups_of(keys, newest):
     tables = {name: Table(None, 3, "random_normal", name=name) for name in ("grows", "draws")}
     tables["evicts"] = Table(None, 3, "random_normal", name="evicts", history=limit)
     tables["halves"] = Table(None, 3, "random_normal", name="halves", row_dtype=tf.bfloat16)
+    files = {"storage_path": ".", "memory_bytes": 1} if SIZE > 1 else {}  # a page
+    tables["in_files"] = Table(None, 1024, "random_normal", name="in_files", **files)
     rows = lookup_group(
         [
             Lookup(tables["grows"], keys),
             Lookup(tables["draws"], keys, new_keys=NewKeys(draw=KeyDraw(0.5, seed=3))),
             Lookup(tables["evicts"], newest, new_keys=NewKeys(evicted=evicted)),
             Lookup(tables["halves"], keys),
+            Lookup(tables["in_files"], keys),
         ],
         insert=True,
     )
