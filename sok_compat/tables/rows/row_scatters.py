@@ -21,9 +21,9 @@ _LEARNING_RATES = {"add": -1.0, "sub": 1.0}
 
 
 def gather_rows(plane: Any, row_ids: tf.Tensor, name: str | None = None) -> tf.Tensor:
-    """Returns rows float32 [n, width] of a Table or SlotVariable."""
+    """Returns rows float32 [n, width] of a Table, a SlotVariable or an ordinary variable."""
     rows = tf.raw_ops.ResourceGather(
-        resource=plane.handle, indices=row_ids, dtype=plane.row_dtype, name=name
+        resource=plane.handle, indices=row_ids, dtype=_dtype_of(plane), name=name
     )
     return tf.cast(rows, tf.float32)
 
@@ -36,7 +36,7 @@ def scatter_rows(
     name: str | None = None,
     is_trained: bool = False,
 ) -> tf.Operation | None:
-    """Updates rows of a Table or SlotVariable.
+    """Updates rows of a Table, a SlotVariable or an ordinary variable.
 
     Sums of two bytes are rounded as the table's updates by rules; values that rows are set to, to
     nearest.
@@ -52,7 +52,7 @@ def scatter_rows(
     Returns:
       The op; None in eager mode.
     """
-    if plane.row_dtype == tf.float32:
+    if _dtype_of(plane) == tf.float32:
         return _SCATTERS[update](resource=plane.handle, indices=row_ids, updates=values, name=name)
     values = tf.convert_to_tensor(values, tf.float32)
     if update == "update" and is_trained:
@@ -74,6 +74,10 @@ def to_nearest(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         clipped = tf.clip_by_value(values, dtype.min, dtype.max)
         values = tf.where(tf.math.is_finite(values), clipped, values)
     return tf.cast(values, dtype)
+
+
+def _dtype_of(plane):
+    return getattr(plane, "row_dtype", tf.float32)
 
 
 def _by_rule(table, learning_rate, row_ids, values, name):
