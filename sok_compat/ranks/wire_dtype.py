@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.runtime.graphs import state_here
-from sok_compat.runtime.settings import WIRE_DTYPE, WIRE_DTYPES
+from sok_compat.runtime.settings import FLOATS, WIRE_DTYPE
 
 
 def wire_dtype() -> str:
@@ -42,9 +42,9 @@ def checked_wire_dtype(name: Any) -> str:
     """The name of a wire dtype, given as its name or tf.DType.
 
     Raises:
-      ValueError: it is none of WIRE_DTYPES.
+      ValueError: it is none of FLOATS.
     """
     text = name.name if isinstance(name, tf.DType) else name
-    if text not in WIRE_DTYPES:
-        raise ValueError(f"wire_dtype must be one of {', '.join(WIRE_DTYPES)}, got {name!r}")
+    if text not in FLOATS:
+        raise ValueError(f"wire_dtype must be one of {', '.join(FLOATS)}, got {name!r}")
     return text

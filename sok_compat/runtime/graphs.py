@@ -101,6 +101,7 @@ class GraphState:
     reductions: collections.Counter[str] = _empty(collections.Counter)
     gradients: collections.Counter[str] = _empty(collections.Counter)  # of lookups
     wire_dtype: str | None = None
+    row_dtype: str | None = None  # of tables that are made without one
     # Lookups and their gradients.
     prefetched: list[Any] = _empty(list)  # the calls of prefetch_lookups
     admissions: dict[Any, list[tf.Tensor]] = _empty(dict)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Callable
 
 _SWITCH = {"0": False, "1": True}
-WIRE_DTYPES = ("float32", "bfloat16", "float16")
+FLOATS = ("float32", "bfloat16", "float16")
 
 
 def _seconds(text):
@@ -75,10 +75,19 @@ SHARED_MEMORY = Setting(
 WIRE_DTYPE = Setting(
     "SOK_WIRE_DTYPE",
     "float32",
-    f"one of {', '.join(WIRE_DTYPES)}",
-    _one_of(*WIRE_DTYPES),
+    f"one of {', '.join(FLOATS)}",
+    _one_of(*FLOATS),
     "dtype of rows and gradients between ranks, unless a script sets it",
     "ranks that wait for the network",
+)
+ROW_DTYPE = Setting(
+    "SOK_ROW_DTYPE",
+    "float32",
+    f"one of {', '.join(FLOATS)}",
+    _one_of(*FLOATS),
+    "dtype of the rows of tables in memory, but for distributed-embeddings', unless a script sets "
+    "it",
+    "hosts with too little memory",
 )
 EXCHANGE_BY_NCCL = Setting(
     "SOK_EXCHANGE_BY_NCCL",
@@ -148,6 +157,7 @@ SETTINGS = (
     STALL_TIMEOUT,
     SHARED_MEMORY,
     WIRE_DTYPE,
+    ROW_DTYPE,
     EXCHANGE_BY_NCCL,
     CHECKPOINTS_ON_RANK_0,
     COLLECTIVE_STRATEGY,

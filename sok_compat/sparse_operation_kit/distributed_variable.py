@@ -30,6 +30,7 @@ from sok_compat.sparse_operation_kit.variables.mode import (
 )
 from sok_compat.tables.first_value import FirstValue, parse_initializer
 from sok_compat.tables.table import Table
+from sok_compat.tables.table_arguments import checked_row_dtype
 from sok_compat.tables.words import Words
 
 _numbers = itertools.count()  # of variables without a name
@@ -81,7 +82,7 @@ class StaticVariable(LooksUpKeys, Table):
             without arguments; the same on all ranks.
           trainable: whether to add it to TRAINABLE_VARIABLES.
           name: made unique; None: 'sok_static_Variable_<number>'.
-          dtype: float32 or None.
+          dtype: of the rows in memory; see the row_dtype of `sok.Init`, the default.
           shape: (rows, dim), with an initializer instead of initial_value.
           initializer: see `parse_initializer`; gets the shape of the whole variable.
           target_gpu: see the class.
@@ -97,7 +98,8 @@ class StaticVariable(LooksUpKeys, Table):
           NotImplementedError: constraint is given.
         """
         del kwargs
-        check_float32(type(self).__name__, dtype, constraint)
+        raise_for_constraint(type(self).__name__, constraint)
+        row_dtype = checked_row_dtype(dtype, f"the dtype of a {type(self).__name__}")
         ranks = initialized_ranks(f"sok.{type(self).__name__}")
         rows, dim, first = _shape_and_first_value(initial_value, shape, initializer)
         placement = placement_of(target_gpu, ranks, rows)
@@ -110,6 +112,7 @@ class StaticVariable(LooksUpKeys, Table):
             dim,
             first_value_of_rank(first, [rows, dim], placement),
             use_hash_index=False,
+            row_dtype=row_dtype,
             name=name,
             seed=global_seed() if seed is None else seed,
             trainable=trainable,
@@ -184,10 +187,8 @@ def Variable(
     return LocalizedVariable(initial_value, trainable, name, dtype, target_gpu=target_gpu, **kwargs)
 
 
-def check_float32(user: str, dtype: Any, constraint: Any) -> None:
-    """Raises ValueError for another dtype, NotImplementedError for a constraint."""
-    if tf.as_dtype(dtype or tf.float32) != tf.float32:
-        raise ValueError(f"the dtype of a {user} must be float32, got {dtype!r}")
+def raise_for_constraint(user: str, constraint: Any) -> None:
+    """Raises NotImplementedError for a constraint."""
     if constraint is not None:
         raise NotImplementedError(
             f"a {user} takes no constraint: optimizers update the rows of a step only"

@@ -15,7 +15,10 @@ from sok_compat.runtime.checked import checked
 from sok_compat.runtime.known_words import checks_words
 from sok_compat.runtime.tf_versions import global_seed
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
-from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable, check_float32
+from sok_compat.sparse_operation_kit.distributed_variable import (
+    StaticVariable,
+    raise_for_constraint,
+)
 from sok_compat.sparse_operation_kit.variables.dump_names import dump_name
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_keys
 from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys
@@ -29,6 +32,7 @@ from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.rows.row_writes import write_rows
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
+from sok_compat.tables.table_arguments import checked_row_dtype
 
 KEY_TYPES = (tf.int64, tf.int32)
 
@@ -90,7 +94,7 @@ class DynamicVariable(LooksUpKeys, Table):
           constraint: None.
           trainable: whether to add it to TRAINABLE_VARIABLES.
           key_type: int64 (also None) or int32.
-          dtype: float32 or None.
+          dtype: of the rows in memory; see the row_dtype of `sok.Init`, the default.
           mode: 'distributed' (also None) or 'localized:<rank>'.
           seed: of first values; None: tf.random.set_seed's, or a constant.
           **kwargs: see DynamicOptions.
@@ -100,9 +104,8 @@ class DynamicVariable(LooksUpKeys, Table):
           TypeError, ValueError: an unknown option; an argument is out of range.
           NotImplementedError: constraint is given.
         """
-        check_float32("sok.DynamicVariable", dtype, constraint)
-        self.backend_type = checked_var_type(var_type)
-        self.options = DynamicOptions.of(kwargs)
+        raise_for_constraint("sok.DynamicVariable", constraint)
+        self.backend_type, self.options = checked_var_type(var_type), DynamicOptions.of(kwargs)
         self.key_type = _checked_key_type(key_type)
         self.target_gpu, ranks = target_of(mode), initialized_ranks("sok.DynamicVariable")
         self.num_gpus = ranks.size
@@ -114,6 +117,7 @@ class DynamicVariable(LooksUpKeys, Table):
             None,
             dimension,
             first_value_of_keys(initializer, self.backend_type, shape, called),
+            row_dtype=checked_row_dtype(dtype, "the dtype of a sok.DynamicVariable"),
             name=name,
             seed=global_seed() if seed is None else seed,
             trainable=trainable,

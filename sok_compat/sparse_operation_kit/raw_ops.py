@@ -65,6 +65,7 @@ def dummy_var_handle(
     table = Table(
         None,
         sizes.as_list()[1],
+        row_dtype=tf.float32,
         name=shared_name or "DummyVar",
         trainable=False,
         placement=Placement.replicated(ranks),

@@ -107,7 +107,7 @@ class Table(TableInterface):
             limit; this needs a hash index and an initializer that makes rows one by one.
           dim: floats in a row, an int >= 1.
           initializer: see `parse_initializer`.
-          row_dtype, rounding, storage_path, memory_bytes: see above; None: float32, in memory.
+          row_dtype, rounding, storage_path, memory_bytes: see above; None: default, in memory.
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
           use_hash_index: False: keys are in [0, capacity * number of ranks).
           name: made unique in the current name scope of the default graph, also in eager mode.

@@ -9,8 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.graphs import state_here
+from sok_compat.runtime.settings import FLOATS, ROW_DTYPE
+
 KEY_DTYPES = (tf.int64, tf.uint32)
-ROW_DTYPES = (tf.float32, tf.bfloat16, tf.float16)
 ROUNDINGS = ("stochastic", "nearest")
 MAX_TABLE_BYTES = 1 << 47  # as kMostPlaneBytes in ops/engine/plane_options.h
 UNDECLARED_CAPACITY = (1 << 32) - 1  # as kMaxRows in ops/engine/table_options.h
@@ -32,19 +34,38 @@ def checked_key_dtype(key_dtype: Any) -> tf.DType:
 
 
 def checked_row_dtype(row_dtype: Any, name: str = "row_dtype") -> tf.DType:
-    """Returns tf.float32, tf.bfloat16 or tf.float16 for a dtype, its name or None (float32).
+    """Returns tf.float32, tf.bfloat16 or tf.float16 for a dtype, its name or None: the one that
+    `set_row_dtype` was given for the outermost graph, or for eager mode; else the environment's
+    SOK_ROW_DTYPE; else tf.float32.
 
     Raises:
       ValueError: row_dtype is anything else; `name` is its name in the message.
     """
+    if row_dtype is None:
+        with tf.init_scope():
+            return tf.as_dtype(state_here().row_dtype or ROW_DTYPE.value())
     try:
-        dtype = tf.float32 if row_dtype is None else tf.as_dtype(row_dtype)
+        dtype = tf.as_dtype(row_dtype)
     except TypeError:
         dtype = None
-    if dtype not in ROW_DTYPES:
-        names = ", ".join(each.name for each in ROW_DTYPES)
-        raise ValueError(f"{name} must be one of {names}, got {row_dtype!r}")
+    if dtype is None or dtype.name not in FLOATS:
+        raise ValueError(f"{name} must be one of {', '.join(FLOATS)}, got {row_dtype!r}")
     return dtype
+
+
+def set_row_dtype(row_dtype: Any) -> None:
+    """Sets the dtype of rows of tables that are made from now on without one, in the default graph
+    or in eager mode.
+
+    Args:
+      row_dtype: see `checked_row_dtype`; None: the environment's.
+
+    Raises:
+      ValueError: the dtype is none of these.
+    """
+    name = None if row_dtype is None else checked_row_dtype(row_dtype).name
+    with tf.init_scope():
+        state_here().row_dtype = name
 
 
 def checked_rounding(rounding: Any) -> str:

@@ -175,7 +175,7 @@ def test_regularizers_and_constraints(graph):
     (dict(embedding_dim=0), "embedding_dim must be an int >= 1, got 0"),
     (dict(embedding_dim=2.5), "embedding_dim must be an int >= 1, got 2.5"),
     (dict(embedding_dim=2, key_dtype=tf.string), "key_dtype must be int64 or int32"),
-    (dict(embedding_dim=2, value_dtype=tf.float16), "value_dtype must be float32"),
+    (dict(embedding_dim=2, value_dtype=tf.float64), "value_dtype must be one of float32"),
     (dict(embedding_dim=2, name=""), "must be a string, got ''"),
     (dict(embedding_dim=2, ev_option=3), "must be an EmbeddingVariableOption, got 3"),
     (dict(embedding_dim=2, initializer="no such"), "must be None, a name that Keras knows"),

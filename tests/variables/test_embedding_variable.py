@@ -79,7 +79,7 @@ def test_shape_must_be_a_list_of_two(sok, shape):
 
 
 @pytest.mark.parametrize("options, message", [
-    (dict(dtype=tf.float16), "must be float32"),
+    (dict(dtype=tf.float64), "must be one of float32"),
     (dict(key_dtype="int32"), "key_dtype must be int64 or uint32"),
 ])  # fmt: skip
 def test_dtypes(sok, options, message):

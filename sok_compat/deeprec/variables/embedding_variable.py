@@ -86,6 +86,7 @@ class EmbeddingVariable(RecordsKeys, Table):
         steps_to_live: int | None = None,
         part: TablePart | None = None,
         first_value: FirstValue | None = None,
+        row_dtype: tf.DType = tf.float32,
     ) -> None:
         """Makes the table, in a graph.
 
@@ -93,19 +94,18 @@ class EmbeddingVariable(RecordsKeys, Table):
           name: without the current variable scope; made unique in the graph.
           embedding_dim: floats in a row, an int >= 1.
           key_dtype: one of KEY_DTYPES.
-          initializer: as for get_embedding_variable.
+          initializer, steps_to_live: as for get_embedding_variable.
           trainable: whether to add it to TRAINABLE_VARIABLES.
           collections: in addition to EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
           option: an EmbeddingVariableOption.
-          steps_to_live: as for get_embedding_variable.
           part: the TablePart, with which the name ends; None: not partitioned.
           first_value: the FirstValue of the first part; None: made from the initializer.
+          row_dtype: of the numbers in rows.
 
         Raises:
           ValueError: an argument out of range.
         """
-        self.key_dtype_of_ids = key_dtype
-        self.ev_option = option
+        self.key_dtype_of_ids, self.ev_option = key_dtype, option
         self.steps_to_live = steps_to_live_of(option, steps_to_live)
         placement = Placement.by_modulo(connected_ranks())
         whole = name.removesuffix(part.suffix) if part else name
@@ -121,6 +121,7 @@ class EmbeddingVariable(RecordsKeys, Table):
             None,
             embedding_dim,
             first_value,
+            row_dtype=row_dtype,
             name=name,
             seed=seed,
             trainable=trainable,

@@ -29,6 +29,7 @@ from sok_compat.deeprec.variables.options import (
 from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
+from sok_compat.tables.table_arguments import checked_row_dtype
 
 _logger = logging.getLogger(__name__)
 
@@ -64,7 +65,9 @@ def get_embedding_variable(
       name: name in the current variable scope.
       embedding_dim: floats in a row, an int >= 1.
       key_dtype: tf.int64 or tf.int32.
-      value_dtype: tf.float32 or None.
+      value_dtype: of the rows in memory, tf.float32, tf.bfloat16 or tf.float16: of the last two
+        they take half as much, and updates round them at random, such that the mean is exact.
+        Lookups, gradients and slots are float32. None: the default (see `sok.Init`).
       initializer: first values of rows, if `ev_option.init.initializer` is None; see
         `first_value_of`. Keys k and floormod(k, default_value_dim) start alike.
       collections: in addition to GraphKeys.EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
@@ -86,11 +89,14 @@ def get_embedding_variable(
     del caching_device, validate_shape
     option = EmbeddingVariableOption() if ev_option is None else ev_option
     scope = tf1.get_variable_scope()
-    _check_arguments(name, embedding_dim, value_dtype, option)
+    _check_arguments(name, embedding_dim, option)
+    row_dtype = checked_row_dtype(value_dtype, f"{name}: value_dtype")
     _check_no_dense_argument(name, regularizer or scope.regularizer, constraint or scope.constraint)
     check_is_supported(name, option, steps_to_live, init_data_source)
     settings = dict(trainable=trainable, custom_getter=custom_getter, collections=collections)
-    wanted = _Wanted(embedding_dim, key_dtype, initializer, option, steps_to_live, settings)
+    wanted = _Wanted(
+        embedding_dim, key_dtype, row_dtype, initializer, option, steps_to_live, settings
+    )
     return wanted.get(name, _num_parts(partitioner or scope.partitioner, embedding_dim))
 
 
@@ -100,6 +106,7 @@ class _Wanted:
 
     embedding_dim: int
     key_dtype: tf.DType | str
+    row_dtype: tf.DType
     initializer: Any
     option: EmbeddingVariableOption
     steps_to_live: int | None
@@ -139,7 +146,7 @@ class _Wanted:
                 **self.settings,
             )
         _check_device(found)
-        return _checked(found, self.key_dtype, part)
+        return _checked(found, self.key_dtype, self.row_dtype, part)
 
     def _make(self, next_creator, part, first_value, **kwargs):
         variable = EmbeddingVariable(
@@ -153,6 +160,7 @@ class _Wanted:
             steps_to_live=self.steps_to_live,
             part=part,
             first_value=first_value,
+            row_dtype=self.row_dtype,
         )
         checkpoint = self.option.ckpt
         if checkpoint is not None and checkpoint.ckpt_to_load_from is not None:
@@ -170,7 +178,9 @@ def _check_device(variable: Any) -> None:
         )
 
 
-def _checked(variable: Any, key_dtype: tf.DType | str, part: TablePart | None) -> EmbeddingVariable:
+def _checked(
+    variable: Any, key_dtype: tf.DType | str, row_dtype: tf.DType, part: TablePart | None
+) -> EmbeddingVariable:
     if not isinstance(variable, EmbeddingVariable):
         raise ValueError(
             f"{variable.name} already exists, and is not an embedding variable but "
@@ -189,10 +199,15 @@ def _checked(variable: Any, key_dtype: tf.DType | str, part: TablePart | None) -
             f"{variable.table_name} already exists with key_dtype "
             f"{variable.key_dtype_of_ids.name}, requested with {wanted.name}"
         )
+    if variable.row_dtype != row_dtype:
+        raise ValueError(
+            f"{variable.table_name} already exists with value_dtype {variable.row_dtype.name}, "
+            f"requested with {row_dtype.name}"
+        )
     return variable
 
 
-def _check_arguments(name: Any, embedding_dim: Any, value_dtype: Any, option: Any) -> None:
+def _check_arguments(name: Any, embedding_dim: Any, option: Any) -> None:
     if tf.executing_eagerly():
         raise ValueError(
             f"{name}: embedding variables need graph mode, as in DeepRec: use a tf.Graph, or "
@@ -206,8 +221,6 @@ def _check_arguments(name: Any, embedding_dim: Any, value_dtype: Any, option: An
         is_size = False
     if not is_size:
         raise ValueError(f"{name}: embedding_dim must be an int >= 1, got {embedding_dim!r}")
-    if value_dtype is not None and tf.as_dtype(value_dtype) != tf.float32:
-        raise ValueError(f"{name}: value_dtype must be float32, got {value_dtype!r}")
     if not isinstance(option, EmbeddingVariableOption):
         raise ValueError(f"{name}: ev_option must be an EmbeddingVariableOption, got {option!r}")
 

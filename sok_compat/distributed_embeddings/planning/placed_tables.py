@@ -149,6 +149,7 @@ class PlacedTables:
                 capacity,
                 config["output_dim"],
                 first,
+                row_dtype=tf.float32,
                 use_hash_index=False,
                 name=name,
                 trainable=config.get("trainable", True),

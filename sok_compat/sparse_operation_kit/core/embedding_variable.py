@@ -13,7 +13,7 @@ from sok_compat.runtime.tf_versions import distribute
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.table import Table
-from sok_compat.tables.table_arguments import MAX_TABLE_BYTES
+from sok_compat.tables.table_arguments import MAX_TABLE_BYTES, checked_row_dtype
 from sok_compat.tables.words import Words
 
 # {id of emb_handle: EmbeddingVariable}
@@ -64,7 +64,8 @@ class EmbeddingVariable(Table):
           trainable: whether to add it to TRAINABLE_VARIABLES.
           use_hashtable: False: the row of a key is key // number of ranks.
           name: made unique in the current name scope of the default graph, also in eager mode.
-          dtype: float32 or None.
+          dtype: of the rows in memory: float32, bfloat16, float16 or None, the default (see
+            `sok.Init`).
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
           *args: ignored, as in SparseOperationKit.
           **kwargs: other arguments of tf.Variable, ignored, as in SparseOperationKit.
@@ -77,8 +78,7 @@ class EmbeddingVariable(Table):
         """
         del args, kwargs
         capacity, dim = _checked_shape(shape)
-        if tf.as_dtype(dtype or tf.float32) != tf.float32:
-            raise ValueError(f"the dtype of a table must be float32, got {dtype!r}")
+        row_dtype = checked_row_dtype(dtype, "the dtype of a table")
         initialization = current_initialization("EmbeddingVariable")
         self.m_initializer = initializer
         self.m_local_replica_id = local_replica_id
@@ -89,6 +89,7 @@ class EmbeddingVariable(Table):
             capacity,
             dim,
             initializer,
+            row_dtype=row_dtype,
             key_dtype=key_dtype,
             use_hash_index=use_hashtable,
             name=name,

@@ -19,15 +19,19 @@ from sok_compat.sparse_operation_kit.core.initialization import (
     tell_tensorflow_of_tables,
 )
 from sok_compat.tables.known_tables import connected_ranks
+from sok_compat.tables.table_arguments import set_row_dtype
 
 if TYPE_CHECKING:
     from sok_compat.ranks.identity import Ranks
+
+_DTYPES = ("wire_dtype", "row_dtype")
 
 
 def Init(
     global_batch_size: int | None = None,
     seed: int | None = None,
     wire_dtype: str | None = None,
+    row_dtype: Any = None,
     **unknown: Any,
 ) -> tf.Tensor:
     """Prepares tables for the default graph or, in eager mode, the process; checks the settings.
@@ -44,6 +48,10 @@ def Init(
         between ranks (docs/use/distributed.md), the same on all ranks; sums are in float32. Absent
         or None: the environment's SOK_WIRE_DTYPE, or 'float32'. Applies to lookups made from now
         on, in this graph or in eager mode. In one process nothing is rounded.
+      row_dtype: float32, bfloat16 or float16, the dtype in memory of rows of tables that are made
+        from now on without one: of the last two they take half as much, and updates round them at
+        random, such that the mean is exact. Lookups, gradients and slots are float32. Absent or
+        None: the environment's SOK_ROW_DTYPE, or float32.
       **unknown: raise; SparseOperationKit ignores them.
 
     Returns:
@@ -59,29 +67,24 @@ def Init(
         SOK_STALL_TIMEOUT_SECONDS.
     """
     raise_under_several_replicas("sok.Init")
-    raise_for_unknown_words("sok.Init", unknown, ("global_batch_size", "seed", "wire_dtype"))
+    raise_for_unknown_words("sok.Init", unknown, ("global_batch_size", "seed", *_DTYPES))
     if global_batch_size is None:
         raise KeyError("sok.Init needs global_batch_size, the samples in a step over all ranks")
     ranks = connected_ranks("sok.Init")
-    global_batch_size = _checked_int("global_batch_size", global_batch_size)
-    if global_batch_size < 1 or global_batch_size % ranks.size:
-        raise ValueError(
-            f"global_batch_size must be a multiple of the number of ranks, {ranks.size}, and at "
-            f"least 1, got {global_batch_size}"
-        )
+    global_batch_size = _checked_batch_size(global_batch_size, ranks)
     seed = _checked_int("seed", seed or 0)
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed must fit in 64 bits, got {seed}")
     set_wire_dtype(wire_dtype)
+    set_row_dtype(row_dtype)
     with tf.init_scope():  # out of functions and branches, as tables are
         tables: list[str] = []
         seed_in_use = seed or random_seed()
         settings = [f"seed={seed or 'not given'}", f"global_batch_size={global_batch_size}"]
         settings.append(f"wire_dtype={current_wire_dtype()}")
         status = _agreement(ranks, settings, tables)
-        set_initialization(
-            Initialization(global_batch_size, seed_in_use, seed or None, ranks, status, tables)
-        )
+        made = Initialization(global_batch_size, seed_in_use, seed or None, ranks, status, tables)
+        set_initialization(made)
     tell_tensorflow_of_tables()
     return status
 
@@ -95,6 +98,16 @@ def _agreement(ranks: Ranks, settings: list[str], tables: list[str]) -> tf.Tenso
         return "\n".join([*settings, *tables]).encode()
 
     return check_same_on_all_ranks(tf.numpy_function(signature, [], tf.string))
+
+
+def _checked_batch_size(global_batch_size: Any, ranks: Ranks) -> int:
+    size = _checked_int("global_batch_size", global_batch_size)
+    if size < 1 or size % ranks.size:
+        raise ValueError(
+            f"global_batch_size must be a multiple of the number of ranks, {ranks.size}, and at "
+            f"least 1, got {size}"
+        )
+    return size
 
 
 def _checked_int(name: str, value: Any) -> int:
