@@ -45,9 +45,6 @@ class FrameReader {
   /// they came in one piece. is_cut: see Receiver.
   void Take(std::string_view bytes, const Deliver& deliver);
 
-  /// Whether a message is incomplete.
-  bool is_inside() const { return head_bytes_ > 0; }
-
  private:
   void Begin();
   size_t Collect(std::string_view bytes, const Deliver& deliver);
