@@ -9,7 +9,7 @@ from documents import ROOT
 FOLDER = ROOT / "docs" / "decisions"
 INDEX = FOLDER / "index.md"
 RECORDS = {int(path.name[:4]): path for path in sorted(FOLDER.glob("[0-9]*.md"))}
-STATUS = re.compile(r"holds|replaced by (\d+)")
+STATUS = re.compile(r"accepted|replaced by (\d+)")
 MOST_WORDS = 300
 PARTS = ["Status", "Context", "Decision", "Evidence", "Consequences"]
 
