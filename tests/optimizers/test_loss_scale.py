@@ -90,7 +90,8 @@ def test_a_step_that_is_not_finite_is_skipped(sok, case, control_flow_v2, monkey
 
 
 def test_a_skipped_step_is_not_counted(sok):
-    table = CASE.make_layer().embedding_variable
+    layer = CASE.make_layer()
+    table, rows = layer.embedding_variable, layer(tf.constant([1], tf.int64))
     global_step = tf1.train.get_or_create_global_step()
     inner = tf1.train.AdagradOptimizer(0.1)
     optimizer = LossScaleOptimizer(inner, "dynamic")
@@ -100,6 +101,7 @@ def test_a_skipped_step_is_not_counted(sok):
     pairs = [(slices, table), (None, tf1.Variable(1.0)), (value, plain)]
     step = optimizer.apply_gradients(pairs, global_step=global_step)
     with initialized_session() as session:
+        session.run(rows)  # key 1 gets row 0
         for gradient, count in ((1.0, 1), (np.inf, 1), (2.0, 2)):
             session.run(step, {value: gradient})
             assert session.run(global_step) == count
