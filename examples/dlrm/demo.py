@@ -99,12 +99,12 @@ def _run(arguments, options, data_folder, deadline, stop):
         return console.EXIT_INTERRUPTED
     trainers = _make_trainers(options, data)
     meters = _train_in_turn(trainers, arguments, deadline, stop)
-    evaluations = {} if stop.is_set else _evaluate(trainers, arguments, stop)
+    num_trained = min(meter.num_samples for meter in meters.values())
+    evaluations = _evaluate(trainers, arguments, stop) if num_trained and not stop.is_set else {}
     for trainer in trainers.values():
         trainer.close()
     titles = {name: _TITLES[name] for name in trainers}
     print(demo_report.table(titles, meters, evaluations, data))
-    num_trained = min(meter.num_samples for meter in meters.values())
     if stop.is_set:
         print(f"interrupted after {num_trained:,} of {arguments.train_samples:,} samples")
     elif num_trained < arguments.train_samples:
@@ -114,7 +114,7 @@ def _run(arguments, options, data_folder, deadline, stop):
             "raise --time-limit to train on all of them"
         )
     print(f"TensorBoard: tensorboard --logdir {arguments.out}")
-    if stop.is_set or "sok" not in evaluations or not num_trained:
+    if stop.is_set or "sok" not in evaluations:
         return console.EXIT_OK
     steps_alone = (meters["sok"].num_steps, evaluations["sok"])
     return _run_ranks(arguments, options["sok"], data, steps_alone, deadline, stop)

@@ -106,6 +106,7 @@ def test_time_limit_ends_training(tmp_path, capsys, monkeypatch):
     assert demo.program(demo.parse_arguments(arguments), console.StopRequest()) == 0
     output = capsys.readouterr().out
     assert "the time limit of 0 s ended training after 0 of 1,000 samples" in output
+    assert "not measured" in output  # the AUC of an untrained model says nothing
 
 
 def test_too_few_samples(tmp_path, capsys):
