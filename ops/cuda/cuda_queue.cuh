@@ -26,6 +26,7 @@ template <typename Kernel>
 __global__ void __launch_bounds__(kThreadsPerBlock) RunForEach(Count count, Kernel kernel) {
   const int64_t num_items = count.value();
   const int64_t stride = int64_t{gridDim.x} * kThreadsPerBlock;
+#pragma unroll 1  // else what the items share may take more registers than there are
   for (int64_t i = int64_t{blockIdx.x} * kThreadsPerBlock + threadIdx.x; i < num_items;
        i += stride) {
     kernel(i);
