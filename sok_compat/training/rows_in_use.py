@@ -69,7 +69,7 @@ def _raise_for_stock_updates(operations: Iterable[tf.Operation], tables: Iterabl
     """Raises NotImplementedError for ops of TensorFlow that would update rows of two bytes."""
     narrow = {id(table.handle): table for table in tables if table.row_dtype != tf.float32}
     for op in operations:
-        if op.type.startswith(("ResourceApply", "ResourceSparseApply", "ResourceScatter")):
+        if op.type.startswith(("ResourceApply", "ResourceSparseApply")):
             table = narrow.get(id(outside(op.inputs[0])[-1]))
             if table is not None:
                 raise_for_stock_update(table, op.type)
@@ -79,6 +79,7 @@ class _Rewriting:
     def __init__(self, operations: Sequence[tf.Operation], tables: Sequence[Table]) -> None:
         self._operations = operations
         self._table_of = {p.handle.name: t for t in tables for p in (t, *t.slots)}
+        self._row_dtypes = {table.handle.name: table.row_dtype for table in tables}
         self._updates = self._updates_to_replace()
         self._rules = self._rules_of_dense_updates(tables)
         self._gathers = [op for op in operations if self._gathers_from_a_slot(op)]
@@ -162,7 +163,7 @@ class _Rewriting:
             row_ids = ops.sok_rows_in_use(update.table.table_handle)
             results: dict[str, tf.Tensor] = {}
             for op in update.inner:
-                results[op.outputs[0].name] = _for_rows(op, row_ids, results)
+                results[op.outputs[0].name] = self._for_rows(op, row_ids, results)
             return _SCATTERS[update.op.type](
                 resource=update.op.inputs[0],
                 indices=row_ids,
@@ -181,25 +182,31 @@ class _Rewriting:
             and is_read_for_good(read, self._operations)
         )
 
+    def _for_rows(
+        self, op: tf.Operation, row_ids: tf.Tensor, results: dict[str, tf.Tensor]
+    ) -> tf.Tensor:
+        """Computes an op for some rows; `results` is {name of a tensor of planes: its rows}."""
+        if op.type in PLANE_READS:
+            return self._gathered(op, row_ids)
+        names = [argument.name for argument in op.op_def.input_arg]
+        inputs = {name: results.get(x.name, x) for name, x in zip(names, op.inputs)}
+        return getattr(tf.raw_ops, op.type)(**inputs)
+
+    def _gathered(self, read: tf.Operation, row_ids: tf.Tensor) -> tf.Tensor:
+        """Rows of the plane that an op reads whole, of the dtype that it outputs."""
+        plane = read.inputs[0]
+        dtype = self._row_dtypes.get(plane.name, tf.float32)
+        rows = tf.raw_ops.ResourceGather(resource=plane, indices=row_ids, dtype=dtype)
+        return tf.cast(rows, read.outputs[0].dtype)
+
     def _gather_from_the_slot(self, op: tf.Operation) -> None:
         """Replaces a gather from a whole slot's read by a gather from the slot itself."""
         read = op.inputs[0].op
         waited_for = self._waited_for([*read.control_inputs, *op.control_inputs])
         device = self._table_of[read.inputs[0].name].device
         with tf.device(device), tf.control_dependencies(waited_for):
-            rows = tf.raw_ops.ResourceGather(
-                resource=read.inputs[0], indices=op.inputs[1], dtype=tf.float32
-            )
+            rows = self._gathered(read, op.inputs[1])
         for consumer in op.outputs[0].consumers():
             for index, tensor in enumerate(consumer.inputs):
                 if tensor is op.outputs[0]:
                     members.reroute_input(consumer, index, rows)
-
-
-def _for_rows(op: tf.Operation, row_ids: tf.Tensor, results: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Computes an op for some rows; `results` is {name of a tensor of planes: its rows}."""
-    if op.type in PLANE_READS:
-        return tf.raw_ops.ResourceGather(resource=op.inputs[0], indices=row_ids, dtype=tf.float32)
-    names = [argument.name for argument in op.op_def.input_arg]
-    inputs = {name: results.get(x.name, x) for name, x in zip(names, op.inputs)}
-    return getattr(tf.raw_ops, op.type)(**inputs)

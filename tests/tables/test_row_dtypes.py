@@ -204,6 +204,46 @@ def test_stock_optimizers_outside_of_a_scope_are_refused(dtype):
             Table(8, 2, row_dtype=dtype, use_hash_index=False).scatter_nd_add([[0]], [[1.0, 2.0]])
 
 
+@pytest.mark.parametrize("within", ["branch", "function"])
+def test_stock_optimizers_in_functions_of_a_scope_are_refused(dtype, within):
+    """A scope sees ops of its own graph only."""
+    with tf.Graph().as_default():
+        table = Table(8, 2, row_dtype=dtype, name="table")
+        loss = tf.reduce_sum(lookup(table, tf.constant(KEYS), True))
+        (gradient,) = tf.gradients(loss, [table])
+
+        def update():
+            step = tf1.train.AdagradOptimizer(0.1).apply_gradients([(gradient, table)])
+            with tf.control_dependencies([step]):
+                return tf.constant(1)
+
+        refused = pytest.raises(NotImplementedError, match="AdagradOptimizer of TensorFlow cannot")
+        with refused, sok.OptimizerScope([table]):
+            if within == "function":
+                tf.function(update)()
+            else:
+                tf.cond(tf1.placeholder_with_default(True, []), update, lambda: tf.constant(0))
+
+
+def test_a_scope_takes_what_reads_and_writes_all_rows(dtype):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        sok.Init(global_batch_size=len(KEYS))
+        table = Table(8, 2, "ones", row_dtype=dtype)
+        rows = lookup(table, tf.constant(KEYS), True)
+        optimizer = tf1.train.MomentumOptimizer(0.0, 0.9)
+        with sok.OptimizerScope([table]):
+            step = optimizer.minimize(tf.reduce_sum(rows), var_list=[table])
+            slot = optimizer.get_slot(table, "momentum")
+            with tf.control_dependencies([step]):
+                update = tf1.assign(slot, slot * 0.5 + table * 0.25)
+            halved = table.assign(table * 0.5)
+        session.run(tf1.global_variables_initializer())
+        session.run(update)
+        np.testing.assert_array_equal(session.run(slot)[: len(KEYS)], np.full((4, 2), 0.75))
+        session.run(halved)
+        np.testing.assert_array_equal(session.run(table.export()[1]), np.full((4, 2), 0.5))
+
+
 @pytest.mark.parametrize("make", [
     lambda: tf1.train.AdadeltaOptimizer(0.1),
     lambda: tf1.train.AdagradOptimizer(0.1),

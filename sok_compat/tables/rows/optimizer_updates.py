@@ -40,13 +40,15 @@ def check_stock_optimizer(table: Any, optimizer: Any, is_in_scope: bool = False)
     """Raises NotImplementedError for an optimizer that hands a table's rows of two bytes to an op.
 
     Optimizers with rules for tables of the `table_type` do not, nor those that call methods of the
-    variable. In a scope in a graph, ops are replaced when it ends (training/rows_in_use.py).
+    variable. In a scope in a graph, ops are replaced when it ends (training/rows_in_use.py), but
+    not those in a function or a branch.
     """
     if table.row_dtype == tf.float32 or optimizer is None or hasattr(optimizer, "update_step"):
         return
     has_rules = isinstance(table, getattr(optimizer, "table_type", ()))
     is_in_scope = is_in_scope or table.num_scopes > 0
-    if not has_rules and (not is_in_scope or tf.executing_eagerly()):
+    is_in_graph = not tf.compat.v1.get_default_graph().building_function
+    if not has_rules and (not is_in_scope or tf.executing_eagerly() or not is_in_graph):
         raise_for_stock_update(table, type(optimizer).__name__)
 
 
