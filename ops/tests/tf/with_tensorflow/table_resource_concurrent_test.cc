@@ -47,9 +47,9 @@ class SharedTable {
     options.capacity = kMaxRows;
     HistoryOptions history;
     history.is_kept = history.evicts = evicts;
-    resource_->Initialize(op.call(), options, history, MakeRowsVariable(), {}, false);
-    resource_->AttachSlot(op.call(), SlotOptions{"m", {kMaxRows, kDim, true}, 0.0f}, MakeVariable(),
-                          false);
+    resource_->Initialize(op.call(), options, history, {}, MakeRowsVariable(), {}, true, false);
+    resource_->AttachSlot(op.call(), SlotOptions{"m", {kMaxRows, kDim, true}, 0.0f, {}},
+                          MakeVariable(), false);
   }
 
   TableResource* operator->() { return resource_.get(); }
@@ -168,7 +168,7 @@ SOK_TEST(SlotsComeAndGo) {
   TrainBeside(table, [&](Op& op) {
     VariablePtr variable = MakeVariable();
     const VariablePtr kept = tsl::core::GetNewRef(variable.get());
-    table->AttachSlot(op.call(), SlotOptions{"v", {kMaxRows, kDim, true}, 0.5f},
+    table->AttachSlot(op.call(), SlotOptions{"v", {kMaxRows, kDim, true}, 0.5f, {}},
                       std::move(variable), false);
     OpCall& call = op.call();
     table->WithSlots(call, {"v"}, [&](const TableView& view) {
