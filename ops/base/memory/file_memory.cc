@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, missing in headers before Linux 5.14
 constexpr size_t kMostAheadBytes = size_t{256} << 20;
+constexpr int64_t kPagesPerRequest = 32;  // a larger request is read in part only
 
 /// A file that no folder lists. Not all file systems have O_TMPFILE.
 int OpenUnlinked(const std::string& folder) {
@@ -126,7 +127,12 @@ void FileMemory::Read(const std::vector<PageRange>& ranges) const {
   const auto advise = [&](const PageRange& range, int advice) {
     return madvise(PageAt(range.first), static_cast<size_t>(range.count) * PageBytes(), advice);
   };
-  for (const PageRange& range : ranges) advise(range, MADV_WILLNEED);
+  for (const PageRange& range : ranges) {
+    for (int64_t done = 0; done < range.count; done += kPagesPerRequest) {
+      const int64_t count = std::min(kPagesPerRequest, range.count - done);
+      advise({range.first + done, count}, MADV_WILLNEED);
+    }
+  }
   for (const PageRange& range : ranges) {
     // Reports as an error what would be a signal for a load. Older systems do not know it.
     if (advise(range, kPopulateRead) == 0 || errno == EINVAL) continue;
