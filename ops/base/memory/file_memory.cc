@@ -50,6 +50,12 @@ size_t PageBytes() {
 
 FileMemory::FileMemory(const std::string& folder, size_t size_bytes)
     : folder_(folder), file_(OpenUnlinked(folder)) {
+  if (file_ < 0 && (errno == EMFILE || errno == ENFILE)) {
+    Throw(
+        ErrorCode::kOutOfMemory, folder, ": ", std::strerror(errno),
+        "; the rows and each slot of a table in files are a file: raise the limit (ulimit -n), or "
+        "make fewer tables");
+  }
   if (file_ < 0) ThrowOfSystem(folder, errno);
   try {
     Grow(size_bytes);
@@ -99,7 +105,10 @@ void FileMemory::Allocate(size_t end_bytes) {
   const auto allocate = [&](size_t bytes) {
     bytes = std::min(bytes, size_bytes_ - allocated_bytes_);
     if (bytes > FreeBytes(file_)) return ENOSPC;  // rather than fill the disk first
-    const int error = posix_fallocate(file_, OffsetOf(allocated_bytes_), OffsetOf(bytes));
+    int error = EINTR;
+    while (error == EINTR) {
+      error = posix_fallocate(file_, OffsetOf(allocated_bytes_), OffsetOf(bytes));
+    }
     if (error == 0) {
       allocated_bytes_ += bytes;
     } else {  // some blocks may have been allocated
