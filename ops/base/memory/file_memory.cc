@@ -150,6 +150,13 @@ void FileMemory::Read(const std::vector<PageRange>& ranges) const {
   }
 }
 
+void FileMemory::CheckWrites() const {
+  if (!has_failed_) return;
+  Throw(ErrorCode::kIo, folder_,
+        ": rows written before were lost, as the disk failed; restore the last checkpoint in a new "
+        "process");
+}
+
 void FileMemory::Drop(const std::vector<PageRange>& ranges) const {
   const auto offset = [](int64_t pages) {
     return OffsetOf(static_cast<size_t>(pages) * PageBytes());
@@ -161,6 +168,7 @@ void FileMemory::Drop(const std::vector<PageRange>& ranges) const {
       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   for (const PageRange& range : ranges) {
     if (sync_file_range(file_, offset(range.first), offset(range.count), kWriteAndWait) != 0) {
+      has_failed_ = true;
       Throw(ErrorCode::kIo, folder_, ": rows could not be written; ", std::strerror(errno));
     }
     // The page cache gives back pages that are clean and that no process has mapped.

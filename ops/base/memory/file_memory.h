@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_BASE_MEMORY_FILE_MEMORY_H_
 #define SOK_OPS_BASE_MEMORY_FILE_MEMORY_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -50,8 +51,12 @@ class FileMemory {
   void Read(const std::vector<PageRange>& ranges) const;
 
   /// Writes changed pages to the disk, and gives back their memory. Pages that others change
-  /// meanwhile stay. Throws kIo if the disk fails; nothing is lost while the process lives.
+  /// meanwhile stay. Throws kIo if the disk fails: then contents may be lost.
   void Drop(const std::vector<PageRange>& ranges) const;
+
+  /// Throws kIo if a write has ever failed: the system tells it once, and then takes what is on the
+  /// disk for the contents.
+  void CheckWrites() const;
 
   /// resident[i]: bit 0 is set if page range.first + i is in memory.
   void GetResident(const PageRange& range, unsigned char* resident) const;  // [range.count]
@@ -65,6 +70,7 @@ class FileMemory {
   char* data_ = nullptr;
   size_t size_bytes_ = 0;
   size_t allocated_bytes_ = 0;
+  mutable std::atomic<bool> has_failed_{false};
 };
 
 }  // namespace sok
