@@ -37,7 +37,7 @@ void CheckFolder(const std::string& folder, int64_t most_bytes) {
     Throw(ErrorCode::kInvalidArgument, "the storage path '", folder,
           "' is on tmpfs, which is memory; name a folder on a disk");
   }
-  const auto free_bytes = static_cast<int64_t>(system.f_bavail) * system.f_bsize;
+  const auto free_bytes = static_cast<int64_t>(system.f_bavail) * system.f_frsize;
   if (free_bytes < most_bytes) {
     Throw(ErrorCode::kNoSpace, "the storage path '", folder, "' has ", free_bytes,
           " bytes free, fewer than the ", most_bytes,
@@ -49,6 +49,24 @@ uint8_t Load(const uint8_t* uses) { return __atomic_load_n(uses, __ATOMIC_RELAXE
 void Store(uint8_t* uses, uint8_t value) { __atomic_store_n(uses, value, __ATOMIC_RELAXED); }
 uint8_t Exchange(uint8_t* uses, uint8_t value) {
   return __atomic_exchange_n(uses, value, __ATOMIC_RELAXED);
+}
+
+/// Counts a use; returns false, and counts none, if the page is not in memory. A sweep meanwhile
+/// must not be undone: num_resident_ would be wrong for ever.
+bool CountUse(uint8_t* uses) {
+  uint8_t count = Load(uses);
+  while (count != 0 && count < kMostUses) {
+    const auto next = static_cast<uint8_t>(count + 1);
+    if (__atomic_compare_exchange_n(uses, &count, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+      return true;
+    }
+  }
+  return count != 0;
+}
+
+void MakeDistinct(std::vector<int64_t>* pages) {
+  std::sort(pages->begin(), pages->end());
+  pages->erase(std::unique(pages->begin(), pages->end()), pages->end());
 }
 
 /// Ascending pages as ranges.
@@ -86,12 +104,12 @@ PageCacheStatistics PageCache::Statistics() {
   return statistics;
 }
 
-/// Drops pages until `num_pages` more fit below the limit.
-void PageCache::MakeRoom(int64_t num_pages) {
-  if (num_resident_ + num_pages <= most_pages_) return;
+/// Drops pages until `num_pages` more fit below the limit; returns whether it did.
+bool PageCache::MakeRoom(int64_t num_pages) {
+  if (num_resident_ + num_pages <= most_pages_) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   int64_t excess = num_resident_ + num_pages - most_pages_;
-  if (excess <= 0) return;
+  if (excess <= 0) return false;
   excess = std::min<int64_t>(std::max(excess, most_pages_ / kAheadShare), num_resident_);
   // A round of all files lowers each count by 1.
   for (size_t left = kMostUses * files_.size(); left > 0 && excess > 0; --left) {
@@ -99,6 +117,7 @@ void PageCache::MakeRoom(int64_t num_pages) {
     excess -= files_[hand_]->Sweep(excess);
     if (excess > 0) ++hand_;
   }
+  return true;
 }
 
 CachedFile::CachedFile(std::shared_ptr<PageCache> cache, size_t size_bytes)
@@ -144,30 +163,32 @@ void CachedFile::FetchAll(const void* rows, int64_t row_bytes, int64_t num_rows,
   int64_t begin = static_cast<const char*>(rows) - static_cast<const char*>(data());
   begin -= begin % row_bytes;  // whole rows, whatever their first column is
   uint8_t* const uses = Uses();
+  memory_.CheckWrites();
   std::vector<int64_t> missing;
-  int64_t num_missed = 0;
-  for (int64_t i = 0; i < num_rows; ++i) {
-    if (row_id(i) < 0) continue;
-    const int64_t offset = begin + row_id(i) * row_bytes;
+  const auto add_missing = [&](int64_t row, const auto& is_in_memory) {
+    const int64_t offset = begin + row * row_bytes;
     const size_t num_before = missing.size();
     for (int64_t page = offset / page_bytes; page * page_bytes < offset + row_bytes; ++page) {
-      const uint8_t count = Load(uses + page);
-      if (count == 0) {
-        missing.push_back(page);
-      } else if (count < kMostUses) {
-        Store(uses + page, static_cast<uint8_t>(count + 1));
-      }
+      if (!is_in_memory(uses + page)) missing.push_back(page);
     }
-    num_missed += missing.size() > num_before;
+    return missing.size() > num_before;
+  };
+  int64_t num_missed = 0;
+  for (int64_t i = 0; i < num_rows; ++i) {
+    if (row_id(i) >= 0) num_missed += add_missing(row_id(i), CountUse);
   }
   cache_->num_requested_ += num_rows;
-  std::sort(missing.begin(), missing.end());
-  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  const auto num_missing = static_cast<int64_t>(missing.size());
-  cache_->MakeRoom(num_missing);  // also for what earlier batches needed beyond the limit
+  MakeDistinct(&missing);
+  // Also for what earlier batches needed beyond the limit. It may drop pages of this batch.
+  if (cache_->MakeRoom(static_cast<int64_t>(missing.size()))) {
+    for (int64_t i = 0; i < num_rows; ++i) {
+      if (row_id(i) >= 0) add_missing(row_id(i), [](uint8_t* page) { return Load(page) != 0; });
+    }
+    MakeDistinct(&missing);
+  }
   if (missing.empty()) return;
   cache_->num_missed_ += num_missed;
-  cache_->num_read_ += num_missing;
+  cache_->num_read_ += static_cast<int64_t>(missing.size());
   for (int64_t num_pages = num_pages_; num_pages <= missing.back();) {
     num_pages_.compare_exchange_weak(num_pages, missing.back() + 1);
   }

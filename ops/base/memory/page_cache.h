@@ -45,7 +45,7 @@ class PageCache {
  private:
   friend class CachedFile;
 
-  void MakeRoom(int64_t num_pages);
+  bool MakeRoom(int64_t num_pages);
 
   const std::string folder_;
   const int64_t most_bytes_;
