@@ -56,7 +56,7 @@ class DeviceEngine : public Engine {
     CheckPlaneOptions(options);
     if (options.storage) {
       Throw(ErrorCode::kInvalidArgument, "rows in files need a table on a CPU; this one, in '",
-            options.storage->folder(), "', is on a GPU");
+            options.storage->folder(), "', is on a GPU: make it in a scope of tf.device('/CPU:0')");
     }
     return std::make_shared<DevicePlane<Queue>>(state_, options);
   }

@@ -254,6 +254,8 @@ def _num_parts(partitioner: Callable[..., Sequence[int]] | None, embedding_dim: 
 
 def _device_of(option: EmbeddingVariableOption, name: str) -> AbstractContextManager[Any]:
     """A context that places the table on the device of its storage type."""
+    if option.storage_option.files():
+        return tf.device("/CPU:0")
     if option.storage_option.storage_type is not StorageType.HBM:
         return contextlib.nullcontext()
     if can_use_gpus():
