@@ -153,7 +153,7 @@ class _FiguresOf:
             waiting,
             keys / max(1, keys + waiting),
             of["resident_bytes"] / 1e6,
-            1 - missed / max(1, requested),
+            1 - missed / requested if requested else 1.0,
             self._read(int(step), of["bytes_read"] / 1e6),
         )
         return np.array(figures, np.float32)
