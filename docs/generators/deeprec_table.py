@@ -11,8 +11,7 @@ one: `import sok_compat.deeprec as tf` in the place of `import tensorflow as tf`
 loss that is a sum over ranks [needs one more change](#losses-on-several-ranks). Both give every
 name of `tf.compat.v1` with TensorFlow 1's behaviour, and DeepRec's own as below; the launcher hides
 TensorFlow's deprecation warnings, which `python -W default -m sok_compat.run` shows;
-[porting](porting_sok.md#without-a-changed-line) says which imports change. Not there yet: tiers of
-storage.
+[porting](porting_sok.md#without-a-changed-line) says which imports change.
 
 A name works as there (✓), differs as its note says (≠), or is refused (✗).
 
