@@ -23,6 +23,7 @@ from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.op_library import ops
 from sok_compat.serving import Follower
 from sok_compat.serving.served_model import ServedModel
+from sok_compat.serving.versions import Version
 from sok_compat.tables import Table
 
 tf1 = tf.compat.v1
@@ -169,7 +170,9 @@ def compare_swaps(model, increments, batches, seconds):
 
         def swap(ends=ends, pauses=pauses):
             while not ends.wait(0.5):
-                changes = model.read(increments[len(pauses) % len(increments)], True)
+                version = increments[len(pauses) % len(increments)]
+                version = dataclasses.replace(version, base_id=model.contents.id)
+                changes = model.read(version)
                 begin = time.perf_counter()
                 model.swap(changes)
                 pauses.append(time.perf_counter() - begin)
@@ -223,7 +226,7 @@ def main():
             trainer.step(np.arange(arguments.keys))
             whole = trainer.save(is_whole=True)
             model = ServedModel(models.served, "first_values", None)
-            model.restore(f"{folder}/{whole}")
+            model.restore(Version.at(f"{folder}/{whole}"))
             print(f"## {'Whole models' if has_network else 'Lookups'}\n")
             print(*compare(models, model, batches, arguments.seconds), "", sep="\n", flush=True)
             if has_network:
@@ -232,7 +235,7 @@ def main():
             increments = []
             for _ in range(4):
                 trainer.step(numbers.permutation(arguments.keys)[:tenth])
-                increments.append(f"{folder}/{trainer.save()}")
+                increments.append(Version.at(f"{folder}/{trainer.save()}"))
             print(f"## While {tenth:,} rows are swapped, again and again\n")
             swaps = compare_swaps(model, increments, batches, 3 * arguments.seconds)
             print(*swaps, "", sep="\n", flush=True)

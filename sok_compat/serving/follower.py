@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import collections
 import logging
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -16,19 +17,21 @@ import tensorflow as tf
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.runtime.error_texts import first_line
 from sok_compat.serving.saved_model import FIRST_VALUES
-from sok_compat.serving.served_model import ServedModel
+from sok_compat.serving.served_model import NoContentsError, ServedModel
 from sok_compat.serving.versions import (
     Version,
     chain_to,
     latest_version,
     state_of_folder,
     versions_after,
+    versions_in,
     whole_chains_in,
 )
 
 _logger = logging.getLogger(__name__)
 _REFUSED = FileError, OSError, tf.errors.OpError
 _NUM_NAMES = 10_000  # of past versions, for wait()
+_LONGEST_DELAY = 60.0  # seconds until what has failed is tried again
 
 
 class Follower:
@@ -37,7 +40,7 @@ class Follower:
     A thread watches the folder. What an increment, or another whole checkpoint, changes is read
     beside the contents, checked, and becomes visible between two requests: each request sees one
     version. A checkpoint that is damaged, or lacks a link, is refused and logged, and the version
-    before stays until files in the folder change.
+    before stays. It is tried again when files in the folder change, and after 1, 2, 4, ... 60 s.
 
         with Follower(build, "checkpoints") as follower:
             follower.wait()
@@ -64,7 +67,8 @@ class Follower:
           folder: of the checkpoints, on this machine, with a file `checkpoint`; it may be empty.
           poll_seconds: between two looks at the folder.
           missing_keys: as for `export_saved_model`, unless `model` is a SavedModel.
-          on_version: is called with the name of each version, once it is served.
+          on_version: is called with the name of each version, once it is served; it may call any
+            method.
           config: of the session.
 
         Raises:
@@ -78,9 +82,14 @@ class Follower:
         self._updates = threading.Lock()  # whoever changes the contents
         self._news = threading.Condition()
         self._served: Version | None = None
-        self._names: collections.deque[str] = collections.deque(maxlen=_NUM_NAMES)
+        self._names: list[str] = []  # of the served version, and of those before it
+        self._untold: collections.deque[str] = collections.deque()  # to on_version
+        self._tells = threading.Lock()  # whoever calls on_version
         self._problem, self._behind_since = "", 0.0
-        self._state: Any = None  # of the folder when it was looked at
+        self._latest_id = ""  # of the folder
+        self._state: Any = None  # of the folder when it was looked at; None: look again
+        self._delay, self._retry_at = 0.0, math.inf
+        self._failed_swaps: dict[str, Exception] = {}  # by the version's id, until tried again
         self._is_held = False
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="sok follower", daemon=True)
@@ -94,14 +103,21 @@ class Follower:
           signature: name of the signature.
 
         Raises:
-          RuntimeError: there is no version yet, or the Follower is closed.
+          RuntimeError: there is no version yet, or none any more, or the Follower is closed.
           ValueError: the model has no such signature, or other inputs.
         """
+        self._check_is_open()
+        try:
+            return self._model.run(inputs, signature)
+        except NoContentsError:
+            why = f"{self._folder} has had no checkpoint to serve yet"
+            if self._names:
+                why = f"a version has failed, and the one before is gone: {self._problem}"
+            raise RuntimeError(f"{why}: call wait()") from None
+
+    def _check_is_open(self):
         if self._ends.is_set():
             raise RuntimeError("the Follower is closed")
-        if not self._model.is_filled:
-            raise RuntimeError(f"{self._folder} has had no checkpoint to serve yet: call wait()")
-        return self._model.run(inputs, signature)
 
     def version(self) -> str | None:
         """The name of the served checkpoint, such as 'model.ckpt-1000'; None if there is none."""
@@ -109,8 +125,8 @@ class Follower:
         return served.name if served else None
 
     def lag_seconds(self) -> float:
-        """For how long the folder has had a later checkpoint than the served one; 0.0 if it has
-        none."""
+        """For how long the folder has had a later checkpoint than the served one, or a problem;
+        0.0 if neither."""
         since = self._behind_since
         return max(0.0, time.time() - since) if since else 0.0
 
@@ -134,15 +150,14 @@ class Follower:
         """
 
         def is_there():
-            return self._ends.is_set() or (
-                self._names if version is None else version in self._names
-            )
+            if self._ends.is_set():
+                return True
+            return self._served is not None and (version is None or version in self._names)
 
         with self._news:
             in_time = self._news.wait_for(is_there, timeout)
             served = self.version()
-        if self._ends.is_set():
-            raise RuntimeError("the Follower is closed")
+        self._check_is_open()
         if not in_time:
             problem = f": {self._problem}" if self._problem else ""
             raise TimeoutError(
@@ -157,14 +172,28 @@ class Follower:
 
         Raises:
           FileError: it is missing, damaged, or lacks a link; the version before stays.
+          RuntimeError: the Follower is closed.
         """
         with self._updates:
-            self._serve(Version.at(os.path.join(self._folder, version)))
-            self._is_held, self._behind_since = True, self._behind_since or time.time()
+            self._check_is_open()
+            is_held = self._is_held
+            try:
+                goal = Version.at(os.path.join(self._folder, version))
+                self._change(goal, chain_to(goal), is_back=True)
+                is_held = True
+            finally:  # if the contents are not what is served, the folder's latest version mends it
+                self._is_held = is_held and self._model.contents is self._served
+                self._state = None
+        self._tell()
 
     def resume(self) -> None:
-        """Follows the folder again after `rollback`."""
+        """Follows the folder again after `rollback`.
+
+        Raises:
+          RuntimeError: the Follower is closed.
+        """
         with self._updates:
+            self._check_is_open()
             self._is_held, self._state = False, None
 
     def close(self) -> None:
@@ -174,7 +203,8 @@ class Follower:
             self._news.notify_all()
         if self._thread is not threading.current_thread():
             self._thread.join()
-        self._model.close()
+        with self._updates:
+            self._model.close()
 
     def __enter__(self) -> Follower:
         return self
@@ -184,58 +214,80 @@ class Follower:
 
     def _watch(self) -> None:
         while not self._ends.wait(self._poll_seconds):
-            with self._updates:
-                if self._is_held:
-                    continue
+            try:
                 state = state_of_folder(self._folder)
-                if state == self._state:
+                is_due = time.monotonic() >= self._retry_at
+                if state == self._state and not is_due:
                     continue
-                problem = ""
-                try:
-                    self._catch_up()
-                except _REFUSED as error:
-                    problem = first_line(error)
-                except Exception as error:  # noqa: BLE001  the thread goes on, whatever it is
-                    problem = repr(error)
-                if problem and problem != self._problem:
-                    _logger.warning("%s stays: %s", self.version() or "no version", problem)
-                if problem:
-                    self._behind_since = self._behind_since or time.time()
-                self._problem, self._state = problem, state
+                if is_due:
+                    self._failed_swaps.clear()
+                self._state = state  # rollback and resume may ask for another look meanwhile
+                self._catch_up()
+            except Exception as error:  # noqa: BLE001  the thread goes on, whatever it is
+                self._refuse(error)
+            else:
+                self._problem, self._delay, self._retry_at = "", 0.0, math.inf
+                self._failed_swaps.clear()
+
+    def _refuse(self, error: Exception) -> None:
+        problem = first_line(error) if isinstance(error, _REFUSED) else repr(error)
+        if problem != self._problem:
+            _logger.warning("%s stays: %s", self.version() or "no version", problem)
+        self._problem, self._behind_since = problem, self._behind_since or time.time()
+        now = time.monotonic()
+        if not now < self._retry_at < math.inf:  # that is tried again, or is new
+            self._delay = min(2 * self._delay or 1.0, _LONGEST_DELAY)
+            self._retry_at = now + self._delay
 
     def _catch_up(self) -> None:
         """Serves what is new in the folder, version by version."""
         latest = latest_version(self._folder)
         if latest is None:
+            if self._served is not None:
+                raise FileError(f"{os.path.join(self._folder, 'checkpoint')} is missing")
             return
-        if self._served and latest.id == self._served.id:
+        self._latest_id = latest.id
+        served, contents = self._served, self._model.contents
+        if served is not None and contents is served and latest.id == served.id:
             self._behind_since = 0.0
             return
         self._behind_since = self._behind_since or latest.seconds
+        if self._is_held:
+            return
         broken: FileError | None = None
         try:
             chain = chain_to(latest)
         except FileError as error:
             broken, chain = error, []
-        if self._served is None:
-            self._serve_first([chain] if chain else whole_chains_in(self._folder))
+        if not chain and served is not None and contents is not None:
+            chain = [contents, *versions_after(contents)]
+        ids = [link.id for link in chain]
+        if contents is not None and contents.id in ids:
+            first = ids.index(contents.id)
+            self._serve_all(chain[first + 1 if contents is served else first :])
         else:
-            ids = [link.id for link in chain]
-            first = ids.index(self._served.id) + 1 if self._served.id in ids else 0
-            for link in chain[first:] or versions_after(self._served):
-                self._serve(link)
+            self._serve_last([chain] if chain else whole_chains_in(self._folder))
         if broken is not None:
             raise broken
-        self._behind_since = 0.0
 
-    def _serve_first(self, chains: list[list[Version]]) -> None:
+    def _serve_all(self, links: list[Version]) -> None:
+        """Serves one after the other."""
+        for link in links:
+            if not self._serve(link):
+                return
+
+    def _serve_last(self, chains: list[list[Version]]) -> None:
         """Serves the last version that can be: of the first chain that has one."""
         problem: Exception | None = None
+        passed = versions_in(self._folder) if self._served is not None else []
+        since = self._served.seconds if self._served is not None else 0.0
         for chain in chains:
             for number in range(len(chain), 0, -1):
+                link = chain[number - 1]
                 try:
-                    self._serve(chain[number - 1], passed=chain[:number])
-                except _REFUSED as error:
+                    earlier = [each for each in passed if since < each.seconds < link.seconds]
+                    self._serve(link, [*earlier, *chain[:number]])
+                except Exception as error:  # noqa: BLE001  an earlier one may do
                     problem = problem or error
                     continue
                 if problem is not None:
@@ -244,26 +296,62 @@ class Follower:
         if problem is not None:
             raise problem
 
-    def _serve(self, version: Version, passed: list[Version] | None = None) -> None:
-        """Reads a version, and then swaps it in."""
-        before = self._served
-        if not self._model.is_filled:
-            self._model.restore(version.prefix)
-        else:
-            is_next = before is not None and version.base_id == before.id
-            changes = self._model.read(version.prefix, is_next)
-            try:
-                self._model.swap(changes)
-            except tf.errors.OpError:
-                if before is not None:
-                    self._model.restore(before.prefix)
-                raise
+    def _serve(self, version: Version, passed: Iterable[Version] = ()) -> bool:
+        """Serves a version of the folder, unless the Follower is held or closed meanwhile."""
+        with self._updates:
+            if self._is_held or self._ends.is_set():
+                return False
+            if version.id in self._failed_swaps:
+                raise self._failed_swaps[version.id].with_traceback(None)
+            self._change(version, passed)
+        self._tell()
+        return True
+
+    def _change(
+        self, version: Version, passed: Iterable[Version] = (), is_back: bool = False
+    ) -> None:
+        """Reads a version, and then swaps it in.
+
+        Args:
+          version: the version.
+          passed: other versions that are not after it.
+          is_back: whether the version before may be after it.
+        """
+        try:
+            if self._model.contents is None:
+                self._model.restore(version)
+            else:
+                changes = self._model.read(version)
+                try:
+                    self._model.swap(changes)
+                except Exception as error:
+                    self._failed_swaps[version.id] = error
+                    raise
+        finally:
+            if self._model.contents is None:
+                self._served = None
+        names = self._names
+        if version.name in names:  # of another series, or by rollback
+            names = names[: names.index(version.name)]
+        elif is_back:
+            names = []
+        names = [*names, *(each.name for each in passed), version.name]
         with self._news:
-            self._served = version
-            self._names += [each.name for each in passed or [version]]
+            self._served, self._names = version, list(dict.fromkeys(names))[-_NUM_NAMES:]
             self._news.notify_all()
-        if self._on_version is not None:
+        is_latest = version.id == self._latest_id
+        self._behind_since = 0.0 if is_latest else self._behind_since or time.time()
+        self._untold.append(version.name)
+
+    def _tell(self) -> None:
+        """Calls on_version, in the order of the versions; one thread does so for all."""
+        while self._untold and self._tells.acquire(blocking=False):
             try:
-                self._on_version(version.name)
+                while self._untold:
+                    name = self._untold.popleft()
+                    if self._on_version is not None:
+                        self._on_version(name)
             except Exception:
-                _logger.exception("on_version(%r) has failed", version.name)
+                _logger.exception("on_version(%r) has failed", name)
+            finally:
+                self._tells.release()

@@ -24,31 +24,31 @@ class RequestGate:
     def request(self) -> Iterator[None]:
         """Context of a request."""
         token = object()
-        self._running[token] = None
-        while not self._is_open.is_set():
-            self._leave(token)
-            self._is_open.wait()
+        try:  # an interrupt may come at any moment
             self._running[token] = None
-        try:
+            while not self._is_open.is_set():
+                self._leave(token)
+                self._is_open.wait()
+                self._running[token] = None
             yield
         finally:
             self._leave(token)
 
     def _leave(self, token: object) -> None:
-        del self._running[token]
+        self._running.pop(token, None)
         if not self._is_open.is_set():
             self._has_left.set()
 
     @contextlib.contextmanager
     def swap(self) -> Iterator[None]:
         """Context of a swap; one at a time."""
-        self._is_open.clear()
-        while True:
-            self._has_left.clear()
-            if not self._running:
-                break
-            self._has_left.wait()
         try:
+            self._is_open.clear()
+            while True:
+                self._has_left.clear()
+                if not self._running:
+                    break
+                self._has_left.wait()
             yield
         finally:
             self._is_open.set()

@@ -3,30 +3,55 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.checkpoint.files.bundle import Bundle
+from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints, with_tables
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable
 from sok_compat.ranks.collectives import graphs_of_one_rank
+from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import Variable
 from sok_compat.serving.request_gate import RequestGate
 from sok_compat.serving.saved_model import signatures_of, starting_as
+from sok_compat.serving.versions import Version
 
 tf1 = tf.compat.v1
+_logger = logging.getLogger(__name__)
+
+
+class NoContentsError(RuntimeError):
+    """There is nothing to serve."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """What makes a version of the contents that there are.
+
+    Attributes:
+      version: the version.
+      feeds: of the ops that write it.
+    """
+
+    version: Version
+    feeds: Mapping[Any, np.ndarray]
 
 
 class ServedModel:
     """A model in a session, whose contents change between two requests.
 
-    is_filled: whether it has contents.
+    Attributes:
+      contents: the version that the session holds; None while that is none, or unknown.
     """
 
     def __init__(
@@ -44,7 +69,8 @@ class ServedModel:
 
         Raises:
           ValueError: `model` returns no signatures.
-          NotImplementedError: the model has tables that are saved as parts of whole arrays.
+          NotImplementedError: the model has tables that are saved as parts of whole arrays, or
+            contents that are neither tables of ours nor variables.
         """
         save_tables_in_checkpoints()
         self._gate = RequestGate()
@@ -52,7 +78,7 @@ class ServedModel:
         graph = tf.Graph()
         self._session, self._staging = (tf1.Session(graph=graph, config=config) for _ in range(2))
         with graph.as_default(), graphs_of_one_rank(), starting_as(missing_keys):
-            self.is_filled = not callable(model)
+            self.contents = None if callable(model) else _own_contents(os.fspath(model))
             if callable(model):
                 signatures = signatures_of(model())
             else:
@@ -61,6 +87,7 @@ class ServedModel:
             self._signatures = {
                 name: _Signature(self._session, each) for name, each in signatures.items()
             }
+            _refuse_other_contents()
             self._saver = tf1.train.Saver(allow_empty=True)
             self._make_swap_ops()
             on_load = tf.group(tf1.local_variables_initializer(), tf1.tables_initializer())
@@ -92,7 +119,8 @@ class ServedModel:
         for variable in variables:
             given = tf1.placeholder(variable.dtype.base_dtype, variable.shape)
             self._feeds.append(given)
-            swaps.append(tf1.assign(variable, given).op)
+            has_shape = variable.shape.is_fully_defined()
+            swaps.append(tf1.assign(variable, given, validate_shape=has_shape).op)
         self._swap = tf.group(*swaps)
 
     def run(self, inputs: Mapping[str, Any], signature: str) -> dict[str, Any]:
@@ -100,44 +128,97 @@ class ServedModel:
         if signature not in self._signatures:
             raise ValueError(f"the model has no signature {signature!r}: {list(self._signatures)}")
         with self._gate.request():
+            if self.contents is None:
+                raise NoContentsError
             return self._signatures[signature](inputs)
 
-    def restore(self, prefix: str) -> None:
-        """Replaces all contents; those of a failed swap as well."""
-        with self._gate.swap(), self._session.graph.as_default():
-            self._saver.restore(self._session, prefix)
-        self.is_filled = True
-
-    def read(self, prefix: str, is_next: bool) -> dict[Any, np.ndarray]:
-        """What a checkpoint changes, for `swap`; requests go on.
-
-        Args:
-          prefix: of the checkpoint.
-          is_next: whether it is an increment of the contents.
+    def restore(self, version: Version) -> None:
+        """Replaces all contents.
 
         Raises:
-          FileError, tf.errors.OpError: a file is missing, damaged, or does not fit.
+          FileError: a file is missing, damaged, or does not fit; there are no contents then.
         """
+        with self._gate.swap():
+            self._restore(version)
+
+    def _restore(self, version: Version) -> None:
+        self.contents = None
+        if Version.at(version.prefix).id != version.id:
+            raise FileError(f"{version.prefix} has been replaced")
+        with self._session.graph.as_default(), _as_file_errors():
+            self._saver.restore(self._session, version.prefix)
+        self.contents = version
+
+    def read(self, version: Version) -> Changes:
+        """What a version changes, for `swap`; requests go on.
+
+        Raises:
+          FileError: a file is missing, damaged, or does not fit.
+        """
+        prefix = version.prefix
+        is_next = self.contents is not None and version.base_id == self.contents.id
         bundle = Bundle(prefix)
         for name in bundle.tensors.keys() & set(self._names_of_others):
             bundle.check(name)  # TensorFlow's reader ends the process if it is damaged
-        if self._values:
-            restore = self._saver_of_others.saver_def
-            self._staging.run(restore.restore_op_name, {restore.filename_tensor_name: prefix})
-        values = self._staging.run(self._values)
-        changes = self._session.run(self._changes, {self._path: prefix, self._is_next: is_next})
-        return dict(zip(self._feeds, [*tf.nest.flatten(changes), *values]))
+        with _as_file_errors():
+            if self._values:
+                restore = self._saver_of_others.saver_def
+                self._staging.run(restore.restore_op_name, {restore.filename_tensor_name: prefix})
+            values = self._staging.run(self._values)
+            given = {self._path: prefix, self._is_next: is_next}
+            changes = self._session.run(self._changes, given)
+        return Changes(version, dict(zip(self._feeds, [*tf.nest.flatten(changes), *values])))
 
-    def swap(self, changes: Mapping[Any, np.ndarray]) -> None:
-        """Makes what `read` returned the contents, between two requests."""
+    def swap(self, changes: Changes) -> None:
+        """Makes what `read` returned the contents, between two requests.
+
+        If that fails, the version before is restored from its files, also before the next request;
+        if those are gone, there are no contents. The first error is raised.
+        """
         with self._gate.swap():
-            self._session.run(self._swap, changes)
+            before, self.contents = self.contents, None
+            assert before is not None
+            try:
+                self._session.run(self._swap, changes.feeds)
+                self.contents = changes.version
+            except BaseException:  # an interrupt, too
+                try:
+                    self._restore(before)
+                except Exception as error:
+                    _logger.error("nothing is served: %s", first_line(error))
+                raise
 
     def close(self) -> None:
         """Ends the sessions once the requests that run have ended; later ones fail."""
         with self._gate.swap():
             self._session.close()
             self._staging.close()
+
+
+def _own_contents(folder: str) -> Version:
+    """Those of a SavedModel."""
+    prefix = os.path.join(folder, "variables", "variables")
+    try:
+        return Version.at(prefix)
+    except FileError:  # it has no variables, or is not on this machine
+        return Version(prefix, "", None, 0.0)
+
+
+def _refuse_other_contents() -> None:
+    """Raises NotImplementedError if a checkpoint has contents that no swap changes."""
+    for other in tf1.get_collection(tf1.GraphKeys.SAVEABLE_OBJECTS):  # of tf.lookup
+        raise NotImplementedError(
+            f"{other.name} would keep the contents of the first version, as only embedding tables "
+            "and variables are followed: keep it out of the served model"
+        )
+
+
+@contextlib.contextmanager
+def _as_file_errors() -> Iterator[None]:
+    try:
+        yield
+    except (tf.errors.OpError, ValueError) as error:
+        raise FileError(first_line(error)) from error
 
 
 class _Signature:

@@ -48,13 +48,19 @@ class Version:
 
 
 def state_of_folder(folder: str) -> tuple:
-    """What changes whenever a file in the folder does; () if there is no folder."""
+    """What changes whenever a checkpoint's file in the folder does; () if there is no folder.
+
+    Raises:
+      OSError: the folder cannot be read.
+    """
     found = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
-            with contextlib.suppress(FileNotFoundError):
-                written = entry.stat()
-                found.append((entry.name, written.st_size, written.st_mtime_ns))
+            name = entry.name
+            if name == "checkpoint" or name.endswith(".index") or ".data-" in name:
+                with contextlib.suppress(OSError):  # whoever reads the file tells
+                    written = entry.stat()
+                    found.append((name, written.st_size, written.st_mtime_ns))
     return tuple(sorted(found))
 
 
@@ -79,17 +85,20 @@ def chain_to(version: Version) -> list[Version]:
     return [Version.at(prefix) for prefix in chain_of(version.prefix)]
 
 
-def whole_chains_in(folder: str) -> list[list[Version]]:
-    """For each whole checkpoint, the last first, that and those of its increments whose links are
-    there. Files that cannot be read are left out."""
-    wholes = []
+def versions_in(folder: str) -> list[Version]:
+    """The checkpoints of a folder as they were written; those that cannot be read are left out."""
+    found = []
     for index in glob.glob(os.path.join(glob.escape(folder), "*.index")):
         with contextlib.suppress(FileError):
-            version = Version.at(index.removesuffix(".index"))
-            if version.base_id is None:
-                wholes.append(version)
-    wholes.sort(key=lambda version: version.seconds, reverse=True)
-    return [[whole, *versions_after(whole)] for whole in wholes]
+            found.append(Version.at(index.removesuffix(".index")))
+    return sorted(found, key=lambda version: version.seconds)
+
+
+def whole_chains_in(folder: str) -> list[list[Version]]:
+    """For each whole checkpoint, the last first, that and those of its increments whose links are
+    there."""
+    wholes = [version for version in versions_in(folder) if version.base_id is None]
+    return [[whole, *versions_after(whole)] for whole in reversed(wholes)]
 
 
 def versions_after(version: Version) -> list[Version]:

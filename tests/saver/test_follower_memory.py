@@ -6,6 +6,7 @@ from tests.support.processes.subprocess_python import run_python
 MEMORY = """
 import numpy as np, tensorflow as tf
 from sok_compat.serving.served_model import ServedModel
+from sok_compat.serving.versions import Version
 from sok_compat.tables import Table
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
@@ -40,10 +41,10 @@ if is_trainer:
     save()
 else:
     model = ServedModel(build, "zeros", None)
-    model.restore(folder + "/model-0")
+    model.restore(Version.at(folder + "/model-0"))
     before = peak_mib()
     for number in range(1, 5):
-        model.swap(model.read(f"{folder}/model-{number}", is_next=number < 4))
+        model.swap(model.read(Version.at(f"{folder}/model-{number}")))
         print(peak_mib() - before)
         rows = model.run({"keys": [0, NUM_KEYS // 50, NUM_KEYS // 2]}, "serving_default")["rows"]
         assert rows[:, 0].tolist() == [number, min(number, 3), 0]
