@@ -67,7 +67,7 @@ def export_latest(
             missing_keys=missing_keys,
             assets_extra={_SOURCE: source},
         )
-    for old in numbers[: len(numbers) + 1 - keep]:
+    for old in numbers[: max(0, len(numbers) + 1 - keep)]:
         shutil.rmtree(os.path.join(exports, str(old)))
     return path
 

@@ -59,6 +59,18 @@ def test_versions_of_increments(trainer, tmp_path):
     assert sorted(os.listdir(exports)) == ["3", "4"]
 
 
+@pytest.mark.parametrize("keep", [1, 2, 4, 7])
+def test_the_last_versions_stay(trainer, tmp_path, keep):
+    exports = tmp_path / "exported"
+    for number in range(1, 6):
+        (exports / str(number)).mkdir(parents=True)
+    trainer(1)
+    follow.export_latest(
+        build, f"{tmp_path}/trained", str(exports), keep=keep, missing_keys="zeros"
+    )
+    assert sorted(os.listdir(exports)) == ["1", "2", "3", "4", "5", "6"][-keep:]
+
+
 def test_a_damaged_checkpoint_writes_none(trainer, tmp_path):
     folder, exports = f"{tmp_path}/trained", f"{tmp_path}/exported"
     paths = [trainer(number) for number in (1, 2)]
