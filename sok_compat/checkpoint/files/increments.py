@@ -10,31 +10,35 @@ import os
 
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.file_error import FileError, as_file_errors
+from sok_compat.checkpoint.files.stored_array import StoredArray, joined
+from sok_compat.checkpoint.files.table_names import without_part
 from sok_compat.engine import _engine
 
 SERIES: str = _engine.SERIES  # the tensor with a checkpoint's entry in its series
 INCREMENT: str = _engine.INCREMENT  # suffix of the names in a whole checkpoint
 
+# Endings of the tensors with the keys, their rows, and the removed keys.
+_OF_ROWS = (f"/keys{INCREMENT}", f"/rows{INCREMENT}", _engine.GONE)
+_OF_BUCKETS = (f"{INCREMENT}-keys", f"{INCREMENT}-values", _engine.GONE_OF_BUCKETS)
+
 
 @dataclasses.dataclass(frozen=True)
 class TableChanges:
-    """The changes of a table.
+    """The changes of a table, in an increment.
 
     Attributes:
-      name: of the table.
-      num_keys: number of keys that are new, or whose rows or slots have changed.
-      dim: of the table.
-      num_gone: number of removed keys.
-      tensors: names of its tensors in the increment.
-      arrays: names of those of the keys, their rows, and the removed keys.
+      name: of the table, without its part.
+      tensors: names of all its tensors.
+      keys: those that are new, or whose rows or slots have changed.
+      rows: of the keys.
+      gone: removed keys.
     """
 
     name: str
-    num_keys: int
-    dim: int
-    num_gone: int
-    tensors: tuple
-    arrays: tuple
+    tensors: set[str]
+    keys: StoredArray
+    rows: StoredArray
+    gone: StoredArray
 
 
 def chain_of(prefix: str) -> list[str]:
@@ -48,30 +52,29 @@ def chain_of(prefix: str) -> list[str]:
 
 
 def changes_in(bundle: Bundle) -> list[TableChanges]:
-    """The changes in an increment, sorted by table; each part of a table counts as one."""
-    of_rows = _changes(bundle, f"/keys{INCREMENT}", f"/rows{INCREMENT}", _engine.GONE)
-    in_buckets = _changes(
-        bundle, f"{INCREMENT}-keys", f"{INCREMENT}-values", _engine.GONE_OF_BUCKETS
-    )
-    return sorted([*of_rows, *in_buckets], key=lambda each: each.name)
+    """The changes in an increment, sorted by table."""
+    parts: dict[str, list[tuple[str, list[str]]]] = {}  # {table: [(stem, names of the arrays)]}
+    for endings in (_OF_ROWS, _OF_BUCKETS):
+        for gone in [each for each in bundle.tensors if each.endswith(endings[-1])]:
+            stem = gone.removesuffix(endings[-1])
+            arrays = [f"{stem}{each}" for each in endings]
+            entries = [bundle.tensors.get(each) for each in arrays]
+            if [each and len(each.shape) for each in entries] == [1, 2, 1]:
+                name = without_part(stem) if endings is _OF_BUCKETS else stem
+                parts.setdefault(name, []).append((stem, arrays))
+    return [_changes(bundle, name, parts[name]) for name in sorted(parts)]
 
 
-def _changes(bundle, keys, rows, gone):
-    """Yields the TableChanges of tables whose tensors have these endings."""
-    for name in [each for each in bundle.tensors if each.endswith(gone)]:
-        table = name.removesuffix(gone)
-        arrays = tuple(f"{table}{each}" for each in (keys, rows, gone))
-        entries = [bundle.tensors.get(each) for each in arrays]
-        if None in entries or [len(each.shape) for each in entries] != [1, 2, 1]:
-            continue
-        of_table = tuple(
-            each
-            for each in bundle.tensors
-            if each.startswith(f"{table}{INCREMENT}")
-            or (INCREMENT in each and f"/{table}/" in f"/{each}")
-        )
-        num_keys, dim, num_gone = entries[0].shape[0], entries[1].shape[1], entries[2].shape[0]
-        yield TableChanges(table, num_keys, dim, num_gone, of_table, arrays)
+def _changes(bundle, name, parts):
+    tensors = {
+        each
+        for each in bundle.tensors
+        for stem, _ in parts
+        if each.startswith(f"{stem}{INCREMENT}")
+        or (INCREMENT in each and f"/{stem}/" in f"/{each}")
+    }
+    arrays = zip(*(names for _, names in parts))
+    return TableChanges(name, tensors, *(joined([bundle.array(n) for n in ns]) for ns in arrays))
 
 
 def increments_of(bundle: Bundle) -> list[str]:

@@ -57,7 +57,7 @@ class TableNames:
 
 
 def find_tables(tensors: Mapping[str, tuple[str, Iterable[int]]]) -> list[TableNames]:
-    """The tables in a checkpoint, sorted by name.
+    """The tables in a checkpoint, sorted by name; an increment has none.
 
     Args:
       tensors: {name: (name of the dtype, shape)}.
@@ -65,6 +65,12 @@ def find_tables(tensors: Mapping[str, tuple[str, Iterable[int]]]) -> list[TableN
     known = {name: (dtype, tuple(shape)) for name, (dtype, shape) in tensors.items()}
     found = [*_in_rows(known), *_in_buckets(known)]
     return sorted(found, key=lambda table: (table.name, table.layout))
+
+
+def without_part(name: str) -> str:
+    """The name of a table, or of a slot, without that of its part."""
+    match = _OF_PART.fullmatch(name)
+    return match["head"] + match["tail"] if match else name
 
 
 def _in_rows(tensors):
@@ -106,7 +112,8 @@ def _in_buckets(tensors):
     planes = {}  # {(head, tail): {number of the part, or None: stem}}
     for name, (dtype, shape) in tensors.items():
         stem, _, last = name.rpartition("-")
-        is_keys = stem and last == "keys" and dtype in _KEY_DTYPES and len(shape) == 1
+        is_whole = stem and not stem.endswith(_engine.INCREMENT)
+        is_keys = is_whole and last == "keys" and dtype in _KEY_DTYPES and len(shape) == 1
         if is_keys and _is_plane(tensors, f"{stem}-values", shape[0]):
             match = _OF_PART.fullmatch(stem)
             title = (match["head"], match["tail"]) if match else (stem, "")

@@ -69,9 +69,7 @@ def _arrays_in(
     for table in saved.tables.values():
         yield table.name, (table.keys, table.rows, None)
     for changes in saved.changes:
-        assert saved.bundle is not None
-        keys, rows, gone = (saved.bundle.array(name) for name in changes.arrays)
-        yield changes.name, (keys, rows, gone)
+        yield changes.name, (changes.keys, changes.rows, changes.gone)
 
 
 def _in_pieces(arrays: list[StoredArray]) -> Iterator[list[np.ndarray]]:

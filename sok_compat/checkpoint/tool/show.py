@@ -43,10 +43,11 @@ def _title(saved):
 
 def _line_of_changes(bundle, changes):
     num_bytes = sum(bundle.tensors[name].num_bytes for name in changes.tensors)
-    gone = f", {counted(changes.num_gone, 'key')} gone" if changes.num_gone else ""
+    num_keys, num_gone = changes.keys.shape[0], changes.gone.shape[0]
+    gone = f", {counted(num_gone, 'key')} gone" if num_gone else ""
     return (
-        f"  table {changes.name}: {counted(changes.num_keys, 'key')} new or changed{gone}, dim "
-        f"{changes.dim}, {bytes_text(num_bytes)}"
+        f"  table {changes.name}: {counted(num_keys, 'key')} new or changed{gone}, dim "
+        f"{changes.rows.shape[1]}, {bytes_text(num_bytes)}"
     )
 
 

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.checkpoint.files.table_names import find_tables
 from sok_compat.checkpoint.sessions.folders_of_rank_0 import trained_folder
-from sok_compat.checkpoint.streams.stored_tensors import tensors_in
+from sok_compat.checkpoint.streams.stored_tensors import chain_of, tensors_in
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.sessions_of_ranks import session_config, with_broadcast
@@ -136,7 +136,7 @@ def _exports(estimator: _Estimator, checkpoint: str | None) -> bool:
     if is_connected():
         return False
     checkpoint = checkpoint or estimator.latest_checkpoint()
-    return checkpoint is not None and not find_tables(tensors_in(checkpoint))
+    return checkpoint is not None and not find_tables(tensors_in(chain_of(checkpoint)[0]))
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Follower of a model with embedding variables: in parts, and with a filter of keys."""
+"""Increments of a model with embedding variables, in parts and with a filter of keys: served by a
+Follower, and as Parquet files."""
 
 import os
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from sok_compat.checkpoint.tool.command_line import main
 from sok_compat.deeprec.collective.savers import Saver
 from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
 from sok_compat.deeprec.optimizer_rules.train_optimizers import AdagradOptimizer
@@ -54,3 +56,33 @@ def test_serves_what_is_trained(graph, tmp_path, num_parts, filter_freq):
             expected = session.run(output, {ids: KEYS})
             served = follower.run({"ids": KEYS})["output"]
             np.testing.assert_allclose(served, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("num_parts", [None, 3])
+def test_changes_in_parquet(graph, tmp_path, num_parts, capsys, caplog):
+    """Of one table, and applied one after the other the same as a whole checkpoint."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    ids, _, loss = model(num_parts, 0)
+    step = AdagradOptimizer(0.1).minimize(loss)
+    saver, files = Saver(incremental_save_restore=True), []
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for number, batch in enumerate(BATCHES):
+            session.run(step, {ids: batch})
+            path = saver.save_increment(session, str(tmp_path / "model"), number)
+            files.append(f"{path}.parquet")
+            assert main(["changes", path, "--to", files[-1]]) == 0
+            changes = pq.read_table(files[-1]).to_pylist()
+            assert {(each["table"], each["op"]) for each in changes} == {("v", "upsert")}
+            assert sorted(each["key"] for each in changes) == sorted({*batch})
+        assert main(["show", path]) == 0
+        assert "table v: 1 key new or changed, dim 3" in capsys.readouterr().out
+        saver.restore(session, path)
+        assert "are not restored" not in caplog.text
+        whole = saver.save(session, str(tmp_path / "whole"))
+    dump = str(tmp_path / "dump")
+    assert main(["import", dump, "--table", "v", "--from", *files]) == 0
+    capsys.readouterr()
+    main(["diff", whole, dump, "--table", "v"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["table v: 7 keys in both", "  only in one: v/Adagrad"]

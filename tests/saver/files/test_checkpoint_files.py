@@ -188,6 +188,7 @@ def slot(name, num_keys, width=4):
     return {name: (F, [num_keys, width])}
 
 
+INCREMENT = {**in_buckets("v.increment", 3), "v.increment-gone": (I, [1])}
 OBJECT = "layer/table/.ATTRIBUTES/table"
 CASES = {  # what is in the checkpoint: {table: [slots]}, others
     "rows": ({**in_rows("x", 3), **slot("x/m", 3), "step": (I, [])}, {"x": ["x/m"]}, ["step"]),
@@ -240,6 +241,7 @@ CASES = {  # what is in the checkpoint: {table: [slots]}, others
         {"a": [], "a/b": [], "c/a": []},
         [],
     ),
+    "an increment": (INCREMENT, {}, sorted(INCREMENT)),
 }
 
 
