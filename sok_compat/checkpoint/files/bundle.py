@@ -7,13 +7,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-import numpy as np
-
 from sok_compat.checkpoint.files.file_error import FileError, as_file_errors
-from sok_compat.checkpoint.files.stored_array import StoredArray
+from sok_compat.checkpoint.files.stored_array import TWO_BYTES, StoredArray
 from sok_compat.engine import _engine
 
-_NUMBERS = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32",
+_NUMBERS = (*TWO_BYTES, "float32", "float64", "int64", "int32", "int16", "int8", "uint64", "uint32",
             "uint16", "uint8", "bool", "complex64", "complex128")  # fmt: skip
 
 
@@ -59,7 +57,7 @@ class Bundle:
         with as_file_errors():
             files = tuple(self._saved.pieces(name))
         return StoredArray(
-            np.dtype(tensor.dtype).newbyteorder("<"),
+            tensor.dtype,
             tensor.shape,
             files,
             (functools.partial(self._saved.verify, name),),

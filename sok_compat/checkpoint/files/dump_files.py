@@ -50,10 +50,9 @@ def open_dump(folder: str, name: str, key_dtype: str) -> tuple[StoredArray, Stor
     arrays: list[StoredArray] = []
     for path, dtype_name, num_rows, width, header_bytes, is_checked in pair.columns():
         shape = (num_rows, width) if arrays else (num_rows,)
-        dtype = np.dtype(dtype_name)
-        num_bytes = num_rows * width * dtype.itemsize
+        num_bytes = num_rows * width * np.dtype(dtype_name).itemsize
         files = ((path, header_bytes, num_bytes),) if num_bytes else ()
-        arrays.append(StoredArray(dtype, shape, files, (pair.verify,), is_checked))
+        arrays.append(StoredArray(dtype_name, shape, files, (pair.verify,), is_checked))
     keys, rows = arrays
     return keys, rows
 

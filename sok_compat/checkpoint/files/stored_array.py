@@ -13,28 +13,37 @@ import numpy as np
 from sok_compat.checkpoint.files.file_error import FileError, as_file_errors
 
 PIECE_BYTES = 4 << 20  # of files and rows that are processed at a time
+_TWO_BYTES = {"float16": "<f2", "bfloat16": "<u2"}  # what NumPy maps of them into memory
+TWO_BYTES = tuple(_TWO_BYTES)
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
     """An array in files.
 
+    stored: name of the dtype in the files; TWO_BYTES are read as float32.
     files: [(path, place of the first byte, bytes)] of its parts, in the order of its rows; none is
       empty.
     verify: functions that read all parts, and raise if a checksum does not match.
     is_checked: whether all files have checksums.
     """
 
-    dtype: np.dtype
+    stored: str
     shape: tuple[int, ...]
     files: tuple[tuple[str, int, int], ...]
     verify: tuple[Callable[[], Any], ...]
     is_checked: bool = True
 
     @property
+    def dtype(self) -> np.dtype:
+        """Of what is read."""
+        name = "float32" if self.stored in _TWO_BYTES else self.stored
+        return np.dtype(name).newbyteorder("<")
+
+    @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
+        """Bytes of a row in the files."""
+        return self._mapped.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
 
     @property
     def num_bytes(self) -> int:
@@ -60,7 +69,7 @@ class StoredArray:
         first = 0
         for part in self._parts:
             for begin in range(0, len(part), most_rows):
-                rows = np.array(part[begin : begin + most_rows])
+                rows = np.array(self._widened(part[begin : begin + most_rows]), self.dtype)
                 yield first, rows
                 first += len(rows)
 
@@ -71,8 +80,18 @@ class StoredArray:
         for part in self._parts:
             end = first + len(part)
             chosen = np.flatnonzero((first <= places) & (places < end))
-            rows[chosen], first = part[places[chosen] - first], end
+            rows[chosen], first = self._widened(part[places[chosen] - first]), end
         return rows
+
+    def _widened(self, rows):
+        """Mapped rows, which NumPy can convert to `dtype`."""
+        if self.stored == "bfloat16":  # the upper half of a float32
+            return (np.array(rows, "<u4") << 16).view("<f4")
+        return rows
+
+    @property
+    def _mapped(self):
+        return np.dtype(_TWO_BYTES.get(self.stored, self.dtype))
 
     @functools.cached_property
     def _parts(self):
@@ -81,7 +100,7 @@ class StoredArray:
             for verify in self.verify:
                 verify()
             return [
-                np.memmap(path, self.dtype, "r", first, (size // self.row_bytes, *self.shape[1:]))
+                np.memmap(path, self._mapped, "r", first, (size // self.row_bytes, *self.shape[1:]))
                 for path, first, size in self.files
             ]
 
@@ -94,16 +113,16 @@ def joined(arrays: Sequence[StoredArray]) -> StoredArray:
     """
     first = arrays[0]
     for array in arrays:
-        if (array.dtype, array.shape[1:]) != (first.dtype, first.shape[1:]):
+        if (array.stored, array.shape[1:]) != (first.stored, first.shape[1:]):
             raise FileError(
-                f"parts of a table do not fit each other: {first.dtype.name} {first.shape} in "
-                f"{first.paths}, {array.dtype.name} {array.shape} in {array.paths}"
+                f"parts of a table do not fit each other: {first.stored} {first.shape} in "
+                f"{first.paths}, {array.stored} {array.shape} in {array.paths}"
             )
     num_rows = sum(array.shape[0] for array in arrays)
     files = tuple(file for array in arrays for file in array.files)
     verify = tuple(each for array in arrays for each in array.verify)
     are_checked = all(array.is_checked for array in arrays)
-    return StoredArray(first.dtype, (num_rows, *first.shape[1:]), files, verify, are_checked)
+    return StoredArray(first.stored, (num_rows, *first.shape[1:]), files, verify, are_checked)
 
 
 def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.ndarray]]:

@@ -7,12 +7,14 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
+from sok_compat.checkpoint.files.stored_array import TWO_BYTES
 from sok_compat.engine import _engine
 
 ROWS, BUCKETS = "rows", "buckets"
 RECORDED: tuple[str, ...] = _engine.KEY_NUMBERS[::-1]  # of each key
 _OF_PART = re.compile(r"(?P<head>.+)/part_(?P<number>\d+)(?P<tail>(?:/.*)?)")
 _KEY_DTYPES = ("int64", "int32")
+_ROW_DTYPES = ("float32", *TWO_BYTES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,4 +199,4 @@ def _in_order(stems):
 
 def _is_plane(tensors, name, num_rows):
     dtype, shape = tensors.get(name, ("", ()))
-    return dtype == "float32" and len(shape) == 2 and shape[0] == num_rows and shape[1] >= 1
+    return dtype in _ROW_DTYPES and len(shape) == 2 and shape[0] == num_rows and shape[1] >= 1

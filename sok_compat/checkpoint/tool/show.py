@@ -47,7 +47,7 @@ def _line_of_changes(bundle, changes):
     gone = f", {counted(num_gone, 'key')} gone" if num_gone else ""
     return (
         f"  table {changes.name}: {counted(num_keys, 'key')} new or changed{gone}, dim "
-        f"{changes.rows.shape[1]}, {bytes_text(num_bytes)}"
+        f"{_width(changes.rows)}, {bytes_text(num_bytes)}"
     )
 
 
@@ -58,15 +58,20 @@ def _lines_of_table(table):
     parts = f"{counted(table.num_parts, 'part')}, " if table.num_parts > 1 else ""
     yield (
         f"  table {table.name}: {counted(table.num_keys, 'key')} {table.keys.dtype.name}, dim "
-        f"{table.dim}, layout {table.layout}, {parts}{bytes_text(num_bytes)} in "
+        f"{_width(table.rows)}, layout {table.layout}, {parts}{bytes_text(num_bytes)} in "
         f"{counted(len(paths), 'file')}"
     )
     for name, slot in table.slots.items():
-        yield f"    slot {name}: width {slot.shape[1]}"
+        yield f"    slot {name}: width {_width(slot)}"
     if table.recorded:
         yield f"    recorded of each key: {', '.join(table.recorded)}"
     if table.num_without_row:
         yield f"    {counted(table.num_without_row, 'key')} more without a row"
+
+
+def _width(rows):
+    """Numbers in a row, with their dtype unless it is float32."""
+    return str(rows.shape[1]) + f" {rows.stored}" * (rows.stored != "float32")
 
 
 def _others(saved):

@@ -20,7 +20,7 @@ KEYS = np.arange(-3, 15)
 BATCHES = [1, 2, 3, 1, 2], [2, 7, -2], [9, 3, -2, 1, 9], [12]
 
 
-def model(num_parts, filter_freq):
+def model(num_parts, filter_freq, value_dtype=tf.float32):
     """(ids, output, loss)"""
     option = EmbeddingVariableOption(
         filter_option=CounterFilter(filter_freq) if filter_freq else None
@@ -28,6 +28,7 @@ def model(num_parts, filter_freq):
     variable = get_embedding_variable(
         "v",
         3,
+        value_dtype=value_dtype,
         initializer=tf.ones_initializer(),
         partitioner=num_parts and tf.fixed_size_partitioner(num_parts),
         ev_option=option,
@@ -59,10 +60,11 @@ def test_serves_what_is_trained(graph, tmp_path, num_parts, filter_freq):
 
 
 @pytest.mark.parametrize("num_parts", [None, 3])
-def test_changes_in_parquet(graph, tmp_path, num_parts, capsys, caplog):
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_changes_in_parquet(graph, tmp_path, num_parts, dtype, capsys, caplog):
     """Of one table, and applied one after the other the same as a whole checkpoint."""
     pq = pytest.importorskip("pyarrow.parquet")
-    ids, _, loss = model(num_parts, 0)
+    ids, _, loss = model(num_parts, 0, tf.as_dtype(dtype))
     step = AdagradOptimizer(0.1).minimize(loss)
     saver, files = Saver(incremental_save_restore=True), []
     with tf.Session() as session:
@@ -76,7 +78,8 @@ def test_changes_in_parquet(graph, tmp_path, num_parts, capsys, caplog):
             assert {(each["table"], each["op"]) for each in changes} == {("v", "upsert")}
             assert sorted(each["key"] for each in changes) == sorted({*batch})
         assert main(["show", path]) == 0
-        assert "table v: 1 key new or changed, dim 3" in capsys.readouterr().out
+        of_rows = "" if dtype == "float32" else f" {dtype}"
+        assert f"table v: 1 key new or changed, dim 3{of_rows}, " in capsys.readouterr().out
         saver.restore(session, path)
         assert "are not restored" not in caplog.text
         whole = saver.save(session, str(tmp_path / "whole"))

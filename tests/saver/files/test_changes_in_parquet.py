@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Increments as Parquet files, and what the tool reads of them."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import sok_compat
 from sok_compat.checkpoint.tool.command_line import main
+from sok_compat.runtime.op_library import ops
+from sok_compat.tables import Table
 from tests.support.saves.followed_model import DIM, NUM_KEYS, TABLES, Trainer, key_of
 
 pa = pytest.importorskip("pyarrow")
@@ -60,6 +65,40 @@ def test_each_change_is_a_row(folder, files, capsys):
 
 def test_a_whole_checkpoint_is_upserts(files):
     assert set(pq.read_table(files[0])["op"].to_pylist()) == {"upsert"}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_rows_of_two_bytes(graph, tmp_path, dtype, capsys):
+    """Are float32 in all files."""
+    keys, rows = [5, -7], np.float32([[1 / 3, -65504, 2**-20], [np.inf, 0, 3e-3]])
+    expected = tf.cast(tf.cast(rows, dtype), tf.float32)
+    sok_compat.checkpoint.save_tables_in_checkpoints()
+    table = Table(None, 3, "zeros", name="t", row_dtype=dtype)
+    insert = ops.sok_insert_rows(table.table_handle, keys, rows)
+    saver, paths = sok_compat.IncrementalSaver(), []
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        paths.append(saver.save(session, f"{tmp_path}/empty", 0))
+        session.run(insert)
+        for save, name in ((saver.save_increment, "increment"), (saver.save, "whole")):
+            paths.append(save(session, f"{tmp_path}/{name}", 1))
+        expected = dict(zip(keys, session.run(expected).tolist()))
+    files = [f"{path}.parquet" for path in paths]
+    for path, file, num_keys in zip(paths, files, (0, 2, 2)):
+        assert main(["show", path]) == 0
+        assert re.search(rf"table t: {num_keys} keys .*, dim 3 {dtype}, ", capsys.readouterr().out)
+        assert main(["changes", path, "--to", file]) == 0
+        changes = pq.read_table(file).to_pylist()
+        found = {each["key"]: each["row"] for each in changes if each["op"] == "upsert"}
+        assert found == (expected if num_keys else {})
+    arrays, dump = [f"{tmp_path}/keys.npy", f"{tmp_path}/rows.npy"], f"{tmp_path}/dump"
+    assert main(["export", paths[2], "--table", "t", "--to", *arrays]) == 0
+    found = np.load(arrays[1])
+    assert found.dtype == np.float32
+    assert dict(zip(np.load(arrays[0]).tolist(), found.tolist())) == expected
+    for given in (arrays, files[:2]):
+        assert main(["import", dump, "--table", "t", "--from", *given]) == 0
+        assert main(["diff", paths[2], dump, "--table", "t"]) == 0
 
 
 def test_only_one_table(folder, tmp_path):
