@@ -5,6 +5,7 @@ folders, for servers without sok_compat such as TensorFlow Serving."""
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import os
 import shutil
@@ -62,7 +63,7 @@ def export_latest(
         path = export_saved_model(
             os.path.join(exports, str(number)),
             build,
-            latest.prefix,
+            functools.partial(_restore, latest.prefix),
             stock_ops=True,
             missing_keys=missing_keys,
             assets_extra={_SOURCE: source},
@@ -70,6 +71,14 @@ def export_latest(
     for old in numbers[: max(0, len(numbers) + 1 - keep)]:
         shutil.rmtree(os.path.join(exports, str(old)))
     return path
+
+
+def _restore(prefix: str, session: tf.compat.v1.Session) -> None:
+    """Restores a checkpoint; raises FileError if the trainer has deleted it meanwhile."""
+    try:
+        tf.compat.v1.train.Saver(allow_empty=True).restore(session, prefix)
+    except ValueError as error:  # TensorFlow's for a missing file
+        raise FileError(f"{prefix} is not there any more: {error}") from error
 
 
 def _as_text(version: Version) -> str:

@@ -80,6 +80,19 @@ def test_a_damaged_checkpoint_writes_none(trainer, tmp_path):
     assert os.listdir(exports) == []
 
 
+def test_a_checkpoint_that_is_deleted_meanwhile(trainer, tmp_path):
+    folder, exports = f"{tmp_path}/trained", f"{tmp_path}/exported"
+    path = trainer(1)
+
+    def build_and_delete():
+        os.unlink(f"{path}.index")
+        return build()
+
+    with pytest.raises(FileError, match="model-1 is not there any more"):
+        follow.export_latest(build_and_delete, folder, exports, missing_keys="zeros")
+    assert os.listdir(exports) == []
+
+
 def test_the_command(trainer, tmp_path, capsys):
     folder, exports = f"{tmp_path}/trained", f"{tmp_path}/exported"
     trainer(1)
