@@ -69,8 +69,18 @@ def export_latest(
             assets_extra={_SOURCE: source},
         )
     for old in numbers[: max(0, len(numbers) + 1 - keep)]:
-        shutil.rmtree(os.path.join(exports, str(old)))
+        _delete(exports, old)
     return path
+
+
+def _delete(exports: str, number: int) -> None:
+    """Deletes a version, after a rename: no server may load a half of it."""
+    hidden = os.path.join(exports, f".{number}.deleted")
+    try:
+        os.rename(os.path.join(exports, str(number)), hidden)
+        shutil.rmtree(hidden)
+    except OSError as error:
+        print(f"version {number} is not deleted: {error}", file=sys.stderr, flush=True)
 
 
 def _restore(prefix: str, session: tf.compat.v1.Session) -> None:

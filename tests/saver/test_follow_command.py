@@ -2,6 +2,7 @@
 """python -m sok_compat.serving.follow: versions of stock ops in numbered folders."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -91,6 +92,27 @@ def test_a_checkpoint_that_is_deleted_meanwhile(trainer, tmp_path):
     with pytest.raises(FileError, match="model-1 is not there any more"):
         follow.export_latest(build_and_delete, folder, exports, missing_keys="zeros")
     assert os.listdir(exports) == []
+
+
+def test_a_version_that_cannot_be_deleted(trainer, tmp_path, monkeypatch, capsys):
+    """Is hidden from servers, and the new one is there."""
+    folder, exports = f"{tmp_path}/trained", f"{tmp_path}/exported"
+    os.makedirs(f"{exports}/1")
+
+    remove = shutil.rmtree
+
+    def fail(path, **options):
+        if path.endswith(".deleted"):
+            raise PermissionError(13, "Permission denied", path)
+        remove(path, **options)
+
+    trainer(1)
+    with monkeypatch.context() as patches:
+        patches.setattr(follow.shutil, "rmtree", fail)
+        path = follow.export_latest(build, folder, exports, keep=1, missing_keys="zeros")
+    assert path == f"{exports}/2"
+    assert "version 1 is not deleted: " in capsys.readouterr().err
+    assert sorted(os.listdir(exports)) == [".1.deleted", "2"]
 
 
 def test_the_command(trainer, tmp_path, capsys):
