@@ -15,8 +15,11 @@ def without_names(message: str) -> str:
     return _OF_EAGER_OPS.sub("", message)
 
 
-def first_line(error: BaseException, most_characters: int = MOST_CHARACTERS) -> str:
-    """An error's message, without what TensorFlow adds: stacks, and names of ops in eager mode."""
+def first_line(error: BaseException, most_characters: int | None = MOST_CHARACTERS) -> str:
+    """An error's message, without what TensorFlow adds: stacks, and names of ops in eager mode.
+
+    Cut after `most_characters`, unless that is None.
+    """
     while isinstance(error.__context__, type(error)):
         error = error.__context__
     lines = (getattr(error, "message", None) or str(error)).splitlines()

@@ -121,7 +121,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"{path}: {_source_of(path).splitlines()[0]}", flush=True)
         except (FileError, OSError, tf.errors.OpError) as error:
             status = 2
-            print(f"no version is written: {first_line(error)}", file=sys.stderr, flush=True)
+            print(f"no version is written: {first_line(error, None)}", file=sys.stderr, flush=True)
         if options.every is None:
             return status
         time.sleep(max(0.0, begin + options.every - time.monotonic()))

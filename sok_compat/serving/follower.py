@@ -230,7 +230,7 @@ class Follower:
                 self._failed_swaps.clear()
 
     def _refuse(self, error: Exception) -> None:
-        problem = first_line(error) if isinstance(error, _REFUSED) else repr(error)
+        problem = first_line(error, None) if isinstance(error, _REFUSED) else repr(error)
         if problem != self._problem:
             _logger.warning("%s stays: %s", self.version() or "no version", problem)
         self._problem, self._behind_since = problem, self._behind_since or time.time()

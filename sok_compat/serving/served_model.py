@@ -185,7 +185,7 @@ class ServedModel:
                 try:
                     self._restore(before)
                 except Exception as error:
-                    _logger.error("nothing is served: %s", first_line(error))
+                    _logger.error("nothing is served: %s", first_line(error, None))
                 raise
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ def _as_file_errors() -> Iterator[None]:
     try:
         yield
     except (tf.errors.OpError, ValueError) as error:
-        raise FileError(first_line(error)) from error
+        raise FileError(first_line(error, None)) from error
 
 
 class _Signature:
