@@ -300,7 +300,7 @@ class Process:
 
 @pytest.mark.parametrize(
     "num_versions, num_requests, num_kills",
-    [(10, 500, 0), (10, 500, 2), pytest.param(100, 100_000, 20, marks=pytest.mark.thorough)],
+    [(10, 500, 0), (10, 500, 2), pytest.param(40, 20_000, 8, marks=pytest.mark.thorough)],
 )
 def test_no_request_sees_two_versions(tmp_path, num_versions, num_requests, num_kills):
     """The trainer is another process, which may be killed at any moment."""
