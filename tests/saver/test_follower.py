@@ -21,7 +21,7 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.serving import Follower, export_saved_model
 from sok_compat.tables import Table
 from tests.support.saves.damaged_files import copy
-from tests.support.saves.followed_model import Trainer, build, keys_seen, number_seen
+from tests.support.saves.followed_model import Trainer, build, keys_seen, number_seen, training
 
 tf1 = tf.compat.v1
 SECONDS = 60
@@ -41,13 +41,8 @@ def trained(graph, tmp_path):
 def series(tmp_path_factory):
     """A folder with the versions of NUMBERS: whole ones 1 and 5, else increments."""
     folder = str(tmp_path_factory.mktemp("series"))
-    with tf.Graph().as_default():
-        trainer = Trainer()
-        with tf1.Session() as session:
-            session.run(trainer.init)
-            for number in NUMBERS:
-                trainer.make(session, number)
-                trainer.save(session, folder, number, is_whole=number == 5)
+    with training() as (trainer, session):
+        trainer.write(session, folder, NUMBERS, wholes=[5])
     return folder
 
 

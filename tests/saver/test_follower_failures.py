@@ -14,7 +14,7 @@ from sok_compat.checkpoint import save_tables_in_checkpoints
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.serving import Follower, export_saved_model, follower
 from sok_compat.serving.request_gate import RequestGate
-from tests.support.saves.followed_model import NUM_KEYS, TABLES, Trainer, build
+from tests.support.saves.followed_model import NUM_KEYS, TABLES, build, training
 
 tf1 = tf.compat.v1
 SECONDS = 60
@@ -25,13 +25,8 @@ NUMBERS = range(1, 7)
 def folder(tmp_path):
     """With the versions of NUMBERS: whole ones 1 and 5, else increments."""
     path = str(tmp_path / "followed")
-    with tf.Graph().as_default():
-        trainer = Trainer()
-        with tf1.Session() as session:
-            session.run(trainer.init)
-            for number in NUMBERS:
-                trainer.make(session, number)
-                trainer.save(session, path, number, is_whole=number == 5)
+    with training() as (trainer, session):
+        trainer.write(session, path, NUMBERS, wholes=[5])
     return path
 
 

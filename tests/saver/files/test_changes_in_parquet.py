@@ -11,7 +11,7 @@ import sok_compat
 from sok_compat.checkpoint.tool.command_line import main
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables import Table
-from tests.support.saves.followed_model import DIM, NUM_KEYS, TABLES, Trainer, key_of
+from tests.support.saves.followed_model import DIM, NUM_KEYS, TABLES, key_of, training
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -22,14 +22,9 @@ tf1 = tf.compat.v1
 def folder(tmp_path_factory):
     """Version 1, whole, increments 2 and 3, and whole-3, the same as they are together."""
     path = str(tmp_path_factory.mktemp("trained"))
-    with tf.Graph().as_default():
-        trainer = Trainer()
-        with tf1.Session() as session:
-            session.run(trainer.init)
-            for number in (1, 2, 3):
-                trainer.make(session, number)
-                trainer.save(session, path, number)
-            trainer.saver.save(session, f"{path}/whole", 3)
+    with training() as (trainer, session):
+        trainer.write(session, path, [1, 2, 3])
+        trainer.saver.save(session, f"{path}/whole", 3)
     return path
 
 

@@ -5,6 +5,7 @@ As a program, `train FOLDER` makes one version after the other, `serve FOLDER` s
 is killed.
 """
 
+import contextlib
 import sys
 import time
 
@@ -80,6 +81,22 @@ class Trainer(FollowedModel):
         save = self.saver.save if is_whole else self.saver.save_increment
         return save(session, f"{folder}/model", number)
 
+    def write(self, session, folder, numbers, wholes=()):
+        """Trains and saves versions; those in `wholes`, and a first one, are whole."""
+        for number in numbers:
+            self.make(session, number)
+            self.save(session, folder, number, is_whole=number in wholes)
+
+
+@contextlib.contextmanager
+def training():
+    """(Trainer, session), in a graph of their own, initialized."""
+    with tf.Graph().as_default():
+        trainer = Trainer()
+        with tf1.Session() as session:
+            session.run(trainer.init)
+            yield trainer, session
+
 
 def key_of(number):
     """A key that version `number` alone has."""
@@ -112,19 +129,16 @@ def keys_seen(follower, numbers):
 
 def train_for_ever(folder):
     """Goes on from the folder's last version."""
-    with tf.Graph().as_default():
-        trainer = Trainer()
-        with tf1.Session() as session:
-            session.run(trainer.init)
-            latest, number = tf.train.latest_checkpoint(folder), 0
-            if latest is not None:
-                trainer.saver.restore(session, latest)
-                number = int(latest.rpartition("-")[2])
-            while True:
-                number += 1
-                trainer.make(session, number)
-                trainer.save(session, folder, number, is_whole=number % 10 == 0)
-                print(number, flush=True)
+    with training() as (trainer, session):
+        latest, number = tf.train.latest_checkpoint(folder), 0
+        if latest is not None:
+            trainer.saver.restore(session, latest)
+            number = int(latest.rpartition("-")[2])
+        while True:
+            number += 1
+            trainer.make(session, number)
+            trainer.save(session, folder, number, is_whole=number % 10 == 0)
+            print(number, flush=True)
 
 
 def serve_for_ever(folder):
