@@ -164,9 +164,9 @@ void RowsOfIds(tf::OpKernelContext* ctx) {
 void CheckRowsInUse(tf::OpKernelContext* ctx) {
   const tf::Tensor& row_ids = Input(ctx, "row_ids");
   OpCall call(ctx);
-  std::vector<int64_t> room;
+  std::vector<int64_t> buffer;
   const int64_t count = row_ids.NumElements();
-  const int64_t* given = call.OnHost(Data<int64_t>(row_ids), count, &room);
+  const int64_t* given = call.OnHost(Data<int64_t>(row_ids), count, &buffer);
   LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](const TableView& view) {
     const int64_t num_rows = view.table.Size(call).num_rows;
     const int64_t* first =

@@ -73,17 +73,17 @@ class Changes {
   void Compare(SavedLink& link, const std::vector<int64_t>& gone) {
     NewIn(static_cast<int64_t>(gone.size()), gone.data(), kGone);
     element_ = link.element;
-    held_ = std::move(ColumnsOf(call_, view_, element_)[0]);
+    stored_ = std::move(ColumnsOf(call_, view_, element_)[0]);
     ForEachBlock(link, [&](const RowsBlock& block) {
       const std::vector<int64_t> news = NewIn(block.count, block.keys(), kHasRow);
       if (news.empty()) return;
       const std::vector<int64_t> row_ids = view_.table.FindOnHost(call_, block.count, block.keys());
-      std::vector<char> rows(static_cast<size_t>(block.count * held_.row_bytes()));
-      held_.source->ToHost(block.count, call_.OnDevice(row_ids.data(), block.count), rows.data());
+      std::vector<char> rows(static_cast<size_t>(block.count * stored_.row_bytes()));
+      stored_.source->ToHost(block.count, call_.OnDevice(row_ids.data(), block.count), rows.data());
       for (const int64_t i : news) {
-        const int64_t at = i * held_.row_bytes();
+        const int64_t at = i * stored_.row_bytes();
         const auto* row = static_cast<const char*>(block.Of(1)) + at;
-        const auto n = static_cast<size_t>(held_.row_bytes());
+        const auto n = static_cast<size_t>(stored_.row_bytes());
         const bool is_there = row_ids[static_cast<size_t>(i)] >= 0;
         if (!is_there || std::memcmp(rows.data() + at, row, n) != 0) Add(block, i);
       }
@@ -94,8 +94,8 @@ class Changes {
   void AddKeysOfNoLink() {
     if (!view_.options().use_hash_index) return;  // all keys have rows
     const TableEntries entries = view_.table.Export(call_);
-    std::vector<int64_t> room;
-    const int64_t* keys = call_.OnHost(entries.keys, entries.count, &room);
+    std::vector<int64_t> buffer;
+    const int64_t* keys = call_.OnHost(entries.keys, entries.count, &buffer);
     std::vector<int64_t> states(static_cast<size_t>(entries.count));
     seen_.Find(entries.count, keys, states.data());
     for (size_t i = 0; i < states.size(); ++i)
@@ -151,7 +151,7 @@ class Changes {
   const TableView& view_;
   const KeysOf keys_are_;
   Element element_ = Element::kFloat32;  // of the link's rows
-  Column held_;                          // the table's rows, as such
+  Column stored_;                        // the table's rows, as such
   KeyIndex seen_;                        // key -> State, of the links so far
   std::vector<int64_t> keys_, gone_;
   std::vector<float> rows_;
