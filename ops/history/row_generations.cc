@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
-#include <iterator>
 #include <mutex>
 #include <unordered_set>
 
@@ -70,8 +68,7 @@ int64_t RowGenerations::CurrentOne() {
 void RowGenerations::Replace(bool use_hash_index) {
   const auto lock = Locked();
   are_used_ = use_hash_index;
-  had_dense_ = had_dense_ || !dense_.empty();
-  dense_.clear();
+  may_dense_be_stale_ = has_dense_;
   generations_.clear();
   evicted_until_ = {};
   is_over_ = true;
@@ -79,6 +76,7 @@ void RowGenerations::Replace(bool use_hash_index) {
 
 void RowGenerations::Evict(const std::vector<int64_t>& rows) {
   const auto lock = Locked();
+  may_dense_be_stale_ = may_dense_be_stale_ || (has_dense_ && !rows.empty());
   if (generations_.empty() || rows.empty()) return;
   const auto last = static_cast<size_t>(*std::max_element(rows.begin(), rows.end()));
   if (last >= evicted_until_.size()) evicted_until_.resize(std::max(last + 1, 2 * last));
@@ -115,8 +113,7 @@ std::vector<RowGenerations::Meaning> RowGenerations::MeaningsOf(int64_t count, c
   return meanings;
 }
 
-std::vector<RowGenerations::Meaning> RowGenerations::MakeDense(int64_t count, const int64_t* ids,
-                                                               int64_t number) {
+std::vector<RowGenerations::Meaning> RowGenerations::MakeDense(int64_t count, const int64_t* ids) {
   std::vector<Meaning> meanings(static_cast<size_t>(count), Meaning::kRow);
   const auto lock = Locked();
   RowGenerations* table = nullptr;
@@ -129,41 +126,18 @@ std::vector<RowGenerations::Meaning> RowGenerations::MakeDense(int64_t count, co
     const auto place = static_cast<size_t>(i);
     meanings[place] = table == nullptr ? Meaning::kReplaced : table->MeaningOf(ids[i]);
   }
-  if (table != nullptr) table->BeginDense(number);
+  if (table != nullptr) table->has_dense_ = true;
   return meanings;
 }
 
-void RowGenerations::NoteDense(int64_t number) {
+void RowGenerations::NoteDense() {
   const auto lock = Locked();
-  if (are_used_) BeginDense(number);
+  has_dense_ = true;
 }
 
-void RowGenerations::BeginDense(int64_t number) {
-  const int64_t generation = CurrentOne();
-  if (!dense_.empty() && generation == dense_.back().generation) return;
-  dense_.push_back({dense_.empty() ? number : std::max(number, dense_.back().number), generation});
-  if (dense_.size() > kMostGenerations) dense_.pop_front();
-}
-
-bool RowGenerations::IsDenseReplaced(int64_t number) {
+bool RowGenerations::MayDenseBeStale() {
   const auto lock = Locked();
-  return had_dense_ && (dense_.empty() || (number != 0 && number < dense_.front().number));
-}
-
-std::vector<int64_t> RowGenerations::EvictedSinceDense(int64_t number) {
-  const auto lock = Locked();
-  std::vector<int64_t> rows;
-  if (dense_.empty()) return rows;
-  const auto is_later = [&](const Dense& each) { return number != 0 && number < each.number; };
-  const auto later = std::partition_point(dense_.begin(), dense_.end(), std::not_fn(is_later));
-  const int64_t generation = later == dense_.begin() ? 0 : std::prev(later)->generation;
-  if (generation == generations_.back() && !is_over_) return rows;
-  for (size_t row = 0; row < evicted_until_.size(); ++row) {
-    if (evicted_until_[row] >= std::max<int64_t>(generation, 1)) {
-      rows.push_back(static_cast<int64_t>(row));
-    }
-  }
-  return rows;
+  return may_dense_be_stale_;
 }
 
 }  // namespace sok

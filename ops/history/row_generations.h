@@ -18,9 +18,8 @@ int64_t WithoutGeneration(int64_t id);
 
 /// The generations of a table's row ids. A new one begins when row ids may come to mean other keys:
 /// when the contents are replaced, and when keys lose their rows. A generation belongs to one table
-/// of the process. A dense gradient has no ids, but may have a number that tells which tensor was
-/// made first; without one, it counts as one of the last generation in which one was made.
-/// Thread-safe.
+/// of the process. A dense gradient has no ids: once one was made, those of a table that has lost
+/// rows since may be of other keys. Thread-safe.
 class RowGenerations {
  public:
   RowGenerations();
@@ -47,15 +46,12 @@ class RowGenerations {
   std::vector<Meaning> MeaningsOf(int64_t count, const int64_t* ids);
 
   /// As MeaningsOf, but of the table whose generations they are, and the rows become a dense
-  /// gradient of it. Ids without a generation mean kRow. `number`: of the ids; 0 for none.
-  static std::vector<Meaning> MakeDense(int64_t count, const int64_t* ids, int64_t number);
-  /// A dense gradient of the table is made; its number is above this one; 0 for none.
-  void NoteDense(int64_t number);
-  /// Whether a dense gradient with this number, 0 for none, was made before the table's contents
-  /// were replaced.
-  bool IsDenseReplaced(int64_t number);
-  /// The rows that keys have lost since a dense gradient with this number, 0 for none, was made.
-  std::vector<int64_t> EvictedSinceDense(int64_t number);
+  /// gradient of it. Ids without a generation mean kRow.
+  static std::vector<Meaning> MakeDense(int64_t count, const int64_t* ids);
+  /// All rows have been read, by whose order a dense gradient may be made.
+  void NoteDense();
+  /// Whether keys have lost rows, or all contents were replaced, since the first dense gradient.
+  bool MayDenseBeStale();
 
  private:
   /// Older generations count as replaced: each eviction may begin one.
@@ -64,7 +60,6 @@ class RowGenerations {
   // The calls below need the mutex of all generations.
   bool IsOne(int64_t generation) const;
   int64_t CurrentOne();
-  void BeginDense(int64_t number);
   int64_t GenerationOf(int64_t id) const;
   Meaning MeaningOf(int64_t id) const;
 
@@ -72,13 +67,8 @@ class RowGenerations {
   bool is_over_ = true;                 // the last generation, since an eviction
   std::deque<int64_t> generations_;     // of these contents, ascending
   std::vector<int64_t> evicted_until_;  // by row: the last generation in which it was evicted; 0
-  // When dense gradients of these contents began to be of another generation, in order.
-  struct Dense {
-    int64_t number;  // theirs are higher
-    int64_t generation;
-  };
-  std::deque<Dense> dense_;
-  bool had_dense_ = false;  // earlier contents had one
+  bool has_dense_ = false;
+  bool may_dense_be_stale_ = false;
 };
 
 }  // namespace sok

@@ -52,9 +52,6 @@ def update_rows_in_use_in_keras() -> None:
 def _change() -> None:
     if has_keras_2:
         integrations.apply("tf.keras.optimizers.Optimizer.build", _making_planes)
-        integrations.apply(
-            "tf.keras.optimizers, the sum of gradients over replicas", _of_dense_gradients
-        )
     else:
         adapt_optimizers_of_keras_3()
     around_updates(_of_rows_in_use)
@@ -110,21 +107,6 @@ def _make_variable(
     if has_rows and not is_average:
         raise _NoPlaneError
     return variable
-
-
-def _of_dense_gradients(sum_of: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps the function that copies gradients: a copy does not tell when its original was made."""
-
-    @functools.wraps(sum_of)
-    def sum_gradients(grads_and_vars):
-        if tf.executing_eagerly():
-            grads_and_vars = [
-                (rows_of_gradient(v, g) if isinstance(g, tf.Tensor) else g, v)
-                for g, v in grads_and_vars
-            ]
-        return sum_of(grads_and_vars)
-
-    return sum_gradients
 
 
 def _is_by_rows(optimizer: Any, variable: Any) -> bool:

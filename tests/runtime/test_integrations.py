@@ -60,7 +60,6 @@ OF_SAVERS = [
     "tf.train.CheckpointManager.save",
     "tf.keras.Model.save_weights, to .h5",
 ]
-OF_COPIES = "tf.keras.optimizers, the sum of gradients over replicas"
 BY_WHOM = {
     **dict.fromkeys(OF_SAVERS, save_tables_in_checkpoints),
     "tf.train.Saver.save": share_checkpoints_of_ranks,
@@ -82,7 +81,6 @@ BY_WHOM = {
     "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
     "tf.distribute.get_strategy().extended.colocate_vars_with": accept_all_strategies,
     "tf.keras.optimizers.Optimizer.build": update_rows_in_use_in_keras,
-    OF_COPIES: update_rows_in_use_in_keras,
     "tf.keras.optimizers.LossScaleOptimizer.check_finite": update_rows_in_use_in_keras,
     "tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs": update_rows_of_gradients,
     "tf.scatter_update and its like, their ops": scatter_by_methods,
@@ -207,7 +205,6 @@ OF_ONE_PROCESS = [
     "tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs",
     "tf.scatter_update and its like, their ops",
     "tf.scatter_nd_update and its like, their ops",
-    OF_COPIES,
 ]
 
 
@@ -232,7 +229,6 @@ def test_nothing_is_changed_before_the_first_table():
     of_keras_2 = {
         "tf.keras.Model.save_weights, to .h5",
         "tf.keras.optimizers.Optimizer.build",
-        OF_COPIES,
     }
     of_keras_3 = {"tf.keras.optimizers.LossScaleOptimizer.check_finite"}
     expected = OF_ONE_PROCESS if keras_3 is None else {*OF_ONE_PROCESS, *of_keras_3} - of_keras_2

@@ -19,12 +19,13 @@ def initialized():
     sok.init()
 
 
-def new_table(initializer="zeros"):
-    """A table without a declared capacity; for Keras 3, which needs one, with it."""
-    if has_keras_2:
+def new_table(initializer="zeros", capacity=None):
+    """A table without a declared capacity, or with it, as Keras 3 needs one."""
+    if has_keras_2 and capacity is None:
         return sok.DynamicVariable(2, initializer)
-    table = Table(1000, 2, initializer)
-    table.holder = TableVariable(table)
+    table = Table(capacity or 1000, 2, initializer)
+    if not has_keras_2:
+        table.holder = TableVariable(table)
     return table
 
 
@@ -174,34 +175,107 @@ DENSE = {
     "of all rows": of_all_rows,
     "of a function": lambda t: tf.function(lambda: tf.convert_to_tensor(gradient(t, [2])))(),
 }
-# Keras 3 copies gradients before it applies them, so that nothing tells which was made first.
-TELLING = {name for name in OF_DENSE if has_keras_2 or not name.startswith("keras")}
+STALE = "restored, loaded or initialized"
 
 
 @pytest.mark.parametrize(("name", "in_function"), [*((n, False) for n in DENSE), ("sum", True)])
 @pytest.mark.parametrize("optimizer", OF_DENSE)
 def test_dense_gradients_after_a_restore(tmp_path, optimizer, name, in_function):
-    form, is_told = DENSE[name], optimizer in TELLING and name != "of a function"
-    table, optimizer = new_table(), OF_DENSE[optimizer]()
+    form, optimizer = DENSE[name], OF_DENSE[optimizer]()
+    table = new_table()
     read(table, [30, 2, 3, 1])
     path = tf.train.Checkpoint(t=table).write(str(tmp_path / "four"))
     table = new_table()
     older, slices = form(table), gradient(table, [1, 2])
     tf.train.Checkpoint(t=table).read(path)
-    with pytest.raises(tf.errors.FailedPreconditionError, match="restored, loaded or initialized"):
-        applied(optimizer, older, table, in_function)
-    with pytest.raises(tf.errors.FailedPreconditionError, match="restored, loaded or initialized"):
+    with pytest.raises(tf.errors.FailedPreconditionError, match=STALE):
         tf.convert_to_tensor(slices)
     newer = form(table)
-    if is_told and not in_function:
-        with pytest.raises(tf.errors.FailedPreconditionError, match="a dense gradient"):
-            applied(optimizer, older, table, in_function)
+    for dense in (older, tf.identity(older), older.numpy(), newer + older, newer):
+        with pytest.raises(tf.errors.FailedPreconditionError, match=STALE):
+            applied(optimizer, dense, table, in_function)
     assert rows_of(table) == dict.fromkeys([1, 2, 3, 30], 0.0)
-    applied(optimizer, newer, table, in_function)
-    assert rows_of(table)[2] < 0
+    update(optimizer, gradient(table, [2]), table)
+    assert rows_of(table)[2] < 0 == rows_of(table)[1]
+
+
+IN_FUNCTIONS = {
+    "made there": (lambda dense, older: dense(), True),
+    "changed": (lambda dense, older: tf.clip_by_norm(tf.reshape(dense(), [-1, 2]), 0.5), True),
+    "in a branch": (lambda dense, older: tf.cond(tf.constant(True), dense, dense), True),
+    "of a function": (lambda dense, older: tf.function(dense)(), True),
+    "captured": (lambda dense, older: older, False),
+    "both": (lambda dense, older: dense() + 0.0 * older, False),
+    "in one branch": (lambda dense, older: tf.cond(tf.constant(True), lambda: older, dense), False),
+    "kept": (None, False),
+}
+
+
+@pytest.mark.parametrize("name", IN_FUNCTIONS)
+@pytest.mark.parametrize("optimizer", OF_DENSE)
+def test_dense_gradients_in_functions(tmp_path, optimizer, name):
+    """Those that a function makes are applied; others may be of rows before the restore."""
+    form, is_applied = IN_FUNCTIONS[name]
+    table, optimizer = new_table(capacity=40), OF_DENSE[optimizer]()
+    read(table, [1, 2])
+    path = tf.train.Checkpoint(t=table).write(str(tmp_path / "rows"))
+    kept = tf.Variable(older := tf.convert_to_tensor(gradient(table, [2])))
+    tf.train.Checkpoint(t=table).read(path)
+
+    def step():
+        def dense():
+            return tf.convert_to_tensor(gradient(table, [2]))
+
+        update(optimizer, kept.read_value() if name == "kept" else form(dense, older), table)
+
+    run = tf.function(step)
+    if is_applied:
+        for _ in range(2):
+            before = rows_of(table)[2]
+            run()
+            assert rows_of(table)[2] < before
+    else:
+        with pytest.raises(tf.errors.FailedPreconditionError, match=STALE):
+            run()
+        assert not any(rows_of(table).values())
 
 
 SGD = {name: make for name, make in OPTIMIZERS.items() if "SGD" in name or name == "by hand"}
+
+
+class Model:
+    """What a table is to hold: a number for each key, and which life of a key has it."""
+
+    def __init__(self):
+        self.rows, self.lives, self.num_restores = {}, {}, 0
+        self.has_dense = self.is_dense_stale = (
+            False  # keys lost rows that a dense gradient may have
+        )
+
+    def look_up(self, table, factor, batches):
+        """Returns a gradient, and what it is of."""
+        loss, of_keys = 0.0, []
+        with tf.GradientTape() as tape:
+            for keys in batches:
+                loss += factor * tf.reduce_sum(read(table, keys))
+                now = rows_of(table)
+                evicted = self.rows.keys() - now.keys()
+                self.is_dense_stale |= self.has_dense and bool(evicted)
+                for key in evicted:
+                    del self.rows[key], self.lives[key]
+                for key in now.keys() - self.rows.keys():
+                    self.rows[key], self.lives[key] = 1.0, object()
+                of_keys += [(key, self.lives[key], factor) for key in keys]
+        return tape.gradient(loss, table), of_keys
+
+    def restore(self, rows):
+        self.num_restores += 1
+        self.is_dense_stale |= self.has_dense
+        self.rows, self.lives = dict(rows), {key: object() for key in rows}
+
+    def refuses(self, gradient, num_restores):
+        is_dense = isinstance(gradient, tf.Tensor)
+        return num_restores != self.num_restores or (is_dense and self.is_dense_stale)
 
 
 @pytest.mark.parametrize("name", SGD)
@@ -215,55 +289,43 @@ def test_random_steps_as_in_numpy(tmp_path, name, max_keys, in_function):
     }  # fmt: skip
     is_limited = max_keys is not None
     table = sok.DynamicVariable(2, "ones", **options) if is_limited else new_table("ones")
-    optimizer = SGD[name]()
-    rows, lives, num_restores = {}, {}, 0  # by key: its value, and an object while it has a row
+    optimizer, model = SGD[name](), Model()
     forms = list(FORMS.values())
-    if not in_function and name in TELLING:
+    if not in_function and name in OF_DENSE:
         forms += 3 * [tf.convert_to_tensor]
     saved, waiting, outcomes = None, [], {"applied": 0, "evicted": 0, "refused": 0}
-
-    def look_up(factor):
-        loss, of_keys = 0.0, []
-        with tf.GradientTape() as tape:
-            for keys in random.integers(0, 12, [2, 3]).tolist():
-                loss += factor * tf.reduce_sum(read(table, keys))
-                now = rows_of(table)
-                for key in rows.keys() - now.keys():
-                    del rows[key], lives[key]
-                for key in now.keys() - rows.keys():
-                    rows[key], lives[key] = 1.0, object()
-                of_keys += [(key, lives[key], factor) for key in keys]
-        return tape.gradient(loss, table), of_keys
-
     for step in range(40):
-        slices, of_keys = look_up(float(random.choice([0.25, 0.5, 1.0])))
+        batches = random.integers(0, 12, [2, 3]).tolist()
+        factor = float(random.choice([0.25, 0.5, 1.0]))
+        slices, of_keys = model.look_up(table, factor, batches)
         form = forms[random.integers(len(forms))]
-        waiting.append((form(slices), of_keys, num_restores))
+        waiting.append((form(slices), of_keys, model.num_restores))
+        model.has_dense |= form is tf.convert_to_tensor
         kind = random.integers(12)
         if kind == 0:
-            saved = tf.train.Checkpoint(t=table).write(str(tmp_path / str(step))), dict(rows)
+            saved = tf.train.Checkpoint(t=table).write(str(tmp_path / str(step))), dict(model.rows)
         elif kind == 1 and saved is not None:
             tf.train.Checkpoint(t=table).read(saved[0])
-            num_restores += 1
-            rows, lives = dict(saved[1]), {key: object() for key in saved[1]}
+            model.restore(saved[1])
         while len(waiting) > random.integers(6):
             slices, of_keys, since = waiting.pop(random.integers(len(waiting)))
-            if since != num_restores:
+            if model.refuses(slices, since):
                 with pytest.raises(tf.errors.FailedPreconditionError):
                     applied(optimizer, slices, table, in_function)
                 outcomes["refused"] += 1
                 continue
             applied(optimizer, slices, table, in_function)
             for key, life, amount in of_keys:
-                is_same = lives.get(key) is life
+                is_same = model.lives.get(key) is life
                 outcomes["applied" if is_same else "evicted"] += 1
                 if is_same:
-                    rows[key] -= amount
+                    model.rows[key] -= amount
         now = rows_of(table)
-        assert now.keys() == rows.keys()
-        np.testing.assert_allclose([now[key] for key in rows], list(rows.values()), rtol=1e-5)
+        assert now.keys() == model.rows.keys()
+        expected = list(model.rows.values())
+        np.testing.assert_allclose([now[key] for key in model.rows], expected, rtol=1e-5)
     assert outcomes["applied"] > 20
-    assert (outcomes["evicted"] > 0) == (max_keys is not None)
+    assert (outcomes["evicted"] > 0) == is_limited
 
 
 def keys_of_data():

@@ -74,34 +74,31 @@ SOK_TEST(WithoutAHashIndexThereAreNone) {
   CHECK_EQ(WithGeneration(3, generations.Current()), 3);
 }
 
-SOK_TEST(DenseGradientsAreOfTheGenerationInWhichTheyWereMade) {
-  RowGenerations generations, other;
-  generations.Replace(true);
-  other.Replace(true);
-  other.NoteDense(1);
-  const int64_t before = WithGeneration(1, generations.Current());
-  generations.Replace(true);
-  CHECK_TRUE(!generations.IsDenseReplaced(5));  // there was none
-  CHECK_TRUE(RowGenerations::MakeDense(1, &before, 2).front() == Meaning::kReplaced);
-  const std::vector<int64_t> ids = {WithGeneration(2, generations.Current()), 7, -3};
-  for (const Meaning each : RowGenerations::MakeDense(3, ids.data(), 3)) {
-    CHECK_TRUE(each == Meaning::kRow);
+SOK_TEST(DenseGradientsMayBeStaleOnceKeysHaveLostRows) {
+  for (const bool is_replaced : {true, false}) {
+    RowGenerations generations, other;
+    generations.Replace(true);
+    other.Replace(true);
+    const auto lose_rows = [&] {
+      is_replaced ? generations.Replace(true) : generations.Evict({2, 5});
+    };
+    const int64_t before = WithGeneration(2, generations.Current());
+    lose_rows();
+    CHECK_TRUE(!generations.MayDenseBeStale());  // there was none
+    CHECK_TRUE(RowGenerations::MakeDense(1, &before).front() ==
+               (is_replaced ? Meaning::kReplaced : Meaning::kEvicted));
+    const std::vector<int64_t> ids = {WithGeneration(2, generations.Current()), 7, -3};
+    for (const Meaning each : RowGenerations::MakeDense(3, ids.data())) {
+      CHECK_TRUE(each == Meaning::kRow);
+    }
+    CHECK_TRUE(!generations.MayDenseBeStale());
+    lose_rows();
+    CHECK_TRUE(generations.MayDenseBeStale() && !other.MayDenseBeStale());
+    other.NoteDense();
+    CHECK_TRUE(!other.MayDenseBeStale());
+    other.Replace(true);
+    CHECK_TRUE(other.MayDenseBeStale());
   }
-  const std::vector<int64_t> evicted = {2, 5};
-  generations.Evict(evicted);
-  CHECK_TRUE(generations.EvictedSinceDense(4) == evicted);
-  CHECK_TRUE(generations.EvictedSinceDense(0) == evicted);
-  CHECK_TRUE(RowGenerations::MakeDense(1, ids.data(), 5).front() == Meaning::kEvicted);
-  CHECK_TRUE(generations.EvictedSinceDense(4) == evicted);
-  CHECK_TRUE(generations.EvictedSinceDense(6).empty());
-  CHECK_TRUE(generations.EvictedSinceDense(0).empty());
-  generations.Replace(true);
-  CHECK_TRUE(generations.IsDenseReplaced(7) && generations.IsDenseReplaced(0));
-  CHECK_TRUE(!other.IsDenseReplaced(7));
-  generations.NoteDense(8);
-  generations.NoteDense(10);
-  CHECK_TRUE(generations.IsDenseReplaced(7));
-  CHECK_TRUE(!generations.IsDenseReplaced(9) && !generations.IsDenseReplaced(0));
 }
 
 }  // namespace

@@ -60,29 +60,19 @@ REGISTER_OP("SokCheckRowsInUse")
 
 REGISTER_OP("SokRowsToMakeDense")
     .Input("ids: int64")
-    .Input("number: int64")
     .Output("row_ids: int64")
     .Output("places: int64")
     .SetIsStateful()
     .SetShapeFn(AllVectors)
     .Doc(
-        "As SokRowsOfIds, of the table of the ids, for its dense gradient: SokDenseGradient tells "
-        "whether it is older than the table's contents. Ids without a generation stay. `number`: "
-        "of the tensor of the ids, where later tensors have higher ones; 0 for none.");
+        "As SokRowsOfIds, of the table of the ids, for its dense gradient, of which the table then "
+        "knows. Ids without a generation stay.");
 
-REGISTER_OP("SokDenseGradient")
+REGISTER_OP("SokCheckDenseGradient")
     .Input("table: resource")
-    .Input("values: float")
-    .Input("number: int64")
-    .Output("now: float")
-    .Attr("is_new: bool")
     .SetIsStateful()
-    .SetShapeFn(ShapesOfSecondList)
-    .Doc(
-        "A gradient [capacity, dim] of a table, with zeros in the rows that keys have lost since "
-        "the last one was made. Fails if it was made before the table's contents were replaced, as "
-        "its number tells (see SokRowsToMakeDense), or as none was made since. is_new: one is made "
-        "here.");
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc("Fails if keys have lost rows since the first dense gradient of a table was made.");
 
 void KeepRows(tf::OpKernelContext* ctx) {
   const tf::Tensor& row_ids = Input(ctx, "row_ids");
@@ -177,58 +167,26 @@ void CheckRowsInUse(tf::OpKernelContext* ctx) {
 
 void RowsToMakeDense(tf::OpKernelContext* ctx) {
   OutputRows(ctx, "", [&](int64_t count, const int64_t* ids) {
-    return RowGenerations::MakeDense(count, ids, Input(ctx, "number").scalar<int64_t>()());
+    return RowGenerations::MakeDense(count, ids);
   });
 }
 
-/// Outputs a copy of `values` with zeros in `rows`.
-void OutputWithZeros(tf::OpKernelContext* ctx, const tf::Tensor& values,
-                     const std::vector<int64_t>& rows) {
-  OpCall call(ctx);
-  std::vector<float> buffer;
-  const int64_t count = values.NumElements(), num_rows = values.dim_size(0);
-  const float* given = call.OnHost(Data<float>(values), count, &buffer);
-  std::vector<float> changed(given, given + count);
-  const int64_t dim = num_rows == 0 ? 0 : count / num_rows;
-  for (const int64_t row : rows) {
-    if (row < num_rows) std::fill_n(changed.begin() + row * dim, dim, 0.0F);
-  }
-  call.CopyFromHost(Data<float>(Output(ctx, "now", values.shape())), changed.data(), count);
+void CheckDenseGradient(tf::OpKernelContext* ctx) {
+  const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+  if (!resource->generations().MayDenseBeStale()) return;
+  Throw(ErrorCode::kFailedPrecondition, NameOf(*resource),
+        "a dense gradient does not tell its keys, and keys have lost their rows since the first "
+        "one was made: the table has been restored, loaded or initialized, or it evicts. Apply "
+        "the gradient as tf.IndexedSlices, or make it dense in the tf.function that applies it");
 }
-
-class DenseGradient {
- public:
-  explicit DenseGradient(tf::OpKernelConstruction* ctx) : is_new_(Attribute<bool>(ctx, "is_new")) {}
-
-  void operator()(tf::OpKernelContext* ctx) const {
-    const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-    const tf::Tensor& values = Input(ctx, "values");
-    const int64_t number = Input(ctx, "number").scalar<int64_t>()();
-    RowGenerations& generations = resource->generations();
-    if (is_new_) generations.NoteDense(number);
-    if (generations.IsDenseReplaced(number)) {
-      Throw(ErrorCode::kFailedPrecondition, NameOf(*resource), "a dense gradient ",
-            values.shape().DebugString(), " has rows of other contents", kLookUpAgain);
-    }
-    const std::vector<int64_t> evicted = generations.EvictedSinceDense(number);
-    if (evicted.empty() || values.dims() == 0) {
-      SetOutput(ctx, "now", values);
-    } else {
-      OutputWithZeros(ctx, values, evicted);
-    }
-  }
-
- private:
-  const bool is_new_;
-};
 
 const RegisteredKernel kRowIdKernels[] = {
     {"SokKeepRows", Make<KernelOf<Calls<KeepRows>>>, {}},
     {"SokAddGeneration", Make<KernelOf<Calls<AddGeneration>>>, {}},
     {"SokRowsOfIds", Make<StepKernelOf<Calls<RowsOfIds>>>, {"table"}},
     {"SokCheckRowsInUse", Make<StepKernelOf<Calls<CheckRowsInUse>>>, {"table"}},
-    {"SokRowsToMakeDense", Make<KernelOf<Calls<RowsToMakeDense>>>, {"number"}},
-    {"SokDenseGradient", Make<StepKernelOf<DenseGradient>>, {"table", "number"}},
+    {"SokRowsToMakeDense", Make<KernelOf<Calls<RowsToMakeDense>>>, {}},
+    {"SokCheckDenseGradient", Make<StepKernelOf<Calls<CheckDenseGradient>>>, {"table"}},
 };
 
 }  // namespace

@@ -19,11 +19,9 @@ from sok_compat.runtime.tf_versions import (
     error_interpolation,
     functional_saver,
     gradients_util,
-    has_keras_2,
     hdf5_format,
     keras_3,
     keras_optimizers,
-    optimizer_utils,
     saver_module,
     state_ops,
     warm_starting_util,
@@ -308,16 +306,6 @@ _OF_WRITES = tuple(
          ("add", "sub", "update"), "ref", ("use_locking",)),
     )
 )  # fmt: skip
-_OF_KERAS_2 = (
-    _integration(
-        "tf.keras.optimizers, the sum of gradients over replicas",
-        "a dense gradient that is older than its table's contents raises; the sum is a copy",
-        "variables/test_rows_of_gradients",
-        optimizer_utils,
-        "all_reduce_sum_gradients",
-        ("grads_and_vars",),
-    ),
-)
 _OF_KERAS_3 = (
     _integration(
         "tf.keras.optimizers.LossScaleOptimizer.check_finite",
@@ -341,7 +329,5 @@ _OF_PRODUCTS = (
     ),
 )
 ON_TENSORFLOW = (*_OF_CHECKPOINTS, *_OF_GRADIENTS, *_OF_OPTIMIZERS, *_OF_WRITES, *_OF_PRODUCTS)
-if has_keras_2:
-    ON_TENSORFLOW += _OF_KERAS_2
 if keras_3 is not None:
     ON_TENSORFLOW += _OF_KERAS_3

@@ -139,11 +139,6 @@ def hdf5_format() -> Any:
     return _module_of_keras("saving.legacy.hdf5_format")
 
 
-def optimizer_utils() -> Any:
-    """Keras's module of what its optimizers share."""
-    return _module_of_keras("optimizers.utils")
-
-
 def _module_of_keras(name: str) -> Any:
     return importlib.import_module(f"{keras.Model.__module__.partition('.src')[0]}.src.{name}")
 

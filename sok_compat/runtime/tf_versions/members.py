@@ -34,11 +34,6 @@ def reroute_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     op._update_input(index, tensor)
 
 
-def number_of(tensor: tf.Tensor) -> int:
-    """A number above those of all tensors that were made before, in eager mode; else 0."""
-    return 0 if tf.is_symbolic_tensor(tensor) else tensor._id
-
-
 def replace_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation]) -> None:
     """Replaces the control inputs of an op that no session has run yet."""
     op._remove_all_control_inputs()

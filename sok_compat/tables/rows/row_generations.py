@@ -15,9 +15,8 @@ import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.interface import TableInterface
-from sok_compat.tables.rows.row_ids import are_of_gradient, checked_row_ids
+from sok_compat.tables.rows.row_ids import are_of_gradient, checked_row_ids, is_made_in_function
 
 
 def have_generations() -> bool:
@@ -40,8 +39,9 @@ def ids_of_gradient(row_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
 def rows_of_gradient(variable: Any, gradient: Any) -> Any:
     """Returns a gradient whose indices are the rows that its keys have now.
 
-    Slices of keys that have been evicted are left out. A dense gradient counts as one of the last
-    that was made.
+    Slices of keys that have been evicted are left out. A dense gradient has no keys: it is taken if
+    the graph shows that the same function made it, or if no key has ever lost its row since one was
+    made.
 
     Args:
       variable: a Table, or another variable, whose gradient is returned as it is.
@@ -49,7 +49,8 @@ def rows_of_gradient(variable: Any, gradient: Any) -> Any:
 
     Raises:
       tf.errors.FailedPreconditionError: the table has been restored, loaded or initialized after
-        the lookup; in a function, when run.
+        the lookup; likewise, or keys have been evicted, after the first dense gradient was made,
+        and the gradient is dense. In a function, when run.
       tf.errors.InvalidArgumentError: an index does not belong to a lookup; likewise.
     """
     if not getattr(variable, "use_hash_index", False):
@@ -60,28 +61,20 @@ def rows_of_gradient(variable: Any, gradient: Any) -> Any:
         row_ids = checked_row_ids(variable, gradient.indices)
         return tf.IndexedSlices(gradient.values, row_ids, gradient.dense_shape)
     if not isinstance(gradient, tf.IndexedSlices):
-        return dense_gradient(variable.table_handle, gradient)
+        return _checked_dense(variable, gradient)
     rows, values = rows_of_ids(variable, gradient.indices, gradient.values)
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
-def dense_gradient(table_handle: tf.Tensor, values: Any, is_new: bool = False) -> Any:
-    """Returns a dense gradient of a table, with zeros for keys that have been evicted since.
-
-    Args:
-      table_handle: the table's.
-      values: [capacity, dim]; other values are returned as they are.
-      is_new: it is made here, and not by TensorFlow's conversion of slices.
-
-    Raises:
-      tf.errors.FailedPreconditionError: as rows_of_gradient.
-    """
-    is_dense = isinstance(values, tf.Tensor) and values.dtype == tf.float32
-    if not is_dense or not have_generations():
-        return values
-    with tf.device(values.device):
-        number = members.number_of(values)
-        return ops.sok_dense_gradient(table_handle, values, number, is_new=is_new)
+def _checked_dense(table: TableInterface, gradient: Any) -> Any:
+    if gradient is None or is_made_in_function(gradient):
+        return gradient
+    with tf.device(table.device):
+        check = ops.sok_check_dense_gradient(table.table_handle)
+    if tf.executing_eagerly():
+        return gradient
+    with tf.control_dependencies([check]):
+        return tf.identity(gradient)
 
 
 def rows_of_ids(table: TableInterface, ids: Any, values: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -137,7 +130,7 @@ def _dense(slices, dtype=None, name=None, as_ref=False):
     is_by_id = slices.indices.dtype == tf.int64 and have_generations()
     if not is_by_id or slices.dense_shape is None or (dtype or slices.dtype) != slices.dtype:
         return NotImplemented
-    row_ids, places = ops.sok_rows_to_make_dense(slices.indices, members.number_of(slices.indices))
+    row_ids, places = ops.sok_rows_to_make_dense(slices.indices)
     values = slices.values
     if not _has_all(row_ids, slices.indices):  # keys may have lost their rows
         values = tf.gather(values, places)

@@ -7,8 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.runtime.graphs import ancestors, functions_of, outside
+from sok_compat.runtime.graphs import ancestors, captured_as, functions_of, outside
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.tables.interface import TableInterface
 
 _GIVE_DISTINCT_ROWS = ("SokAdmitKeys", "SokFindRows", "SokInsertAbsent", "SokRowsInUse")
@@ -21,6 +22,7 @@ _TAKE_FROM_FIRST = (
     *("Identity", "SokKeepRows", "Cast", "Reshape", "Squeeze", "ExpandDims", "Switch", "Exit"),
     *("GatherV2", "GatherNd", "StridedSlice", "Slice", "Unique", "UniqueV2", "DynamicPartition"),
 )
+_KEEP_NUMBERS = {"ReadVariableOp", "ResourceGather", "IteratorGetNext", "PyFunc", "EagerPyFunc"}
 
 
 def rows_are_distinct(row_ids: tf.Tensor) -> bool:
@@ -68,6 +70,40 @@ def checked_row_ids(table: TableInterface, indices: Any) -> tf.Tensor:
         check = ops.sok_check_rows_in_use(table.table_handle, tf.cast(indices, tf.int64))
         with tf.control_dependencies([check]):
             return tf.identity(indices)
+
+
+@tf.autograph.experimental.do_not_convert
+def is_made_in_function(dense: Any) -> bool:
+    """Whether a graph shows that a dense gradient was made by the function that applies it."""
+    return all(map(_is_made_here, ancestors([dense], _has_numbers_of)))
+
+
+def _is_made_here(tensor: Any) -> bool:
+    """Whether numbers of a dense gradient come from tensors behind this one, or begin with it: as
+    slices of a lookup, a read of all rows, or one number for all rows."""
+    if not tf.is_symbolic_tensor(tensor):
+        return False
+    op = tensor.op
+    if op.type in _FUNCTIONS:
+        types = {node.op for function in functions_of(op) for node in function.node_def}
+        return "SokRowsToMakeDense" in types and types.isdisjoint(_KEEP_NUMBERS)
+    if op.type == "Const":  # one of TensorFlow's copies of a small tensor, perhaps
+        return not constant_value(tensor).any()
+    return bool(_has_numbers_of(tensor)) or op.type in ("SokReadRows", "Fill") or _adds_slices(op)
+
+
+def _has_numbers_of(tensor: Any) -> list[tf.Tensor]:
+    """The tensors from which one may have numbers of a dense gradient."""
+    if not tf.is_symbolic_tensor(tensor) or _adds_slices(tensor.op):
+        return []
+    inputs = [x for x in tensor.op.inputs if x.dtype.is_floating and x.shape.rank != 0]
+    if tensor.op.type in _FUNCTIONS:
+        return [x for x in inputs if x.shape.is_compatible_with(tensor.shape)]
+    return captured_as(tensor) or inputs
+
+
+def _adds_slices(op: tf.Operation) -> bool:
+    return op.type == "UnsortedSegmentSum" and op.inputs[1].op.type == "SokRowsToMakeDense"
 
 
 def _makes_numbers(op: tf.Operation) -> bool:

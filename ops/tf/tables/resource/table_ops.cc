@@ -325,6 +325,7 @@ void ReadRows(tf::OpKernelContext* ctx) {
   resource->WithRoom(call, 0, [&](const TableView& view) {
     view.table.InsertAll(call, view.planes);
     const Plane& plane = view.PlaneOf(ctx, HandleIn(ctx, "rows"));
+    if (&plane == view.planes.rows) resource->generations().NoteDense();
     const int64_t width = plane.width();
     const int64_t num_rows = view.NumWrittenRows(call, plane);
     float* values = Data<float>(Output(ctx, "values", {view.num_rows, width}));
