@@ -37,13 +37,21 @@ def home(name: str) -> tuple[str, str] | None:
 def _defined(path: str) -> tuple[str, str] | None:
     """The same of a path of modules and a name, through any imports of it."""
     module, _, name = path.rpartition(".")
+    if node := node_of(module, name):
+        return (module, name) if ast.get_docstring(node) else None
     for node in _statements(module):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
-            return (module, name) if ast.get_docstring(node) else None
         if isinstance(node, ast.ImportFrom) and node.module != module:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
                     return _defined(f"{node.module}.{alias.name}")
+    return None
+
+
+def node_of(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
+    """The definition of that name at the top of a module of ours, if it has one."""
+    for node in _statements(module):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            return node
     return None
 
 

@@ -50,9 +50,9 @@ def explain(
 ) -> str:
     """Prints the place of each table in a plan, the load of a step on each rank, and the reasons.
 
-    The numbers are estimates by the plan's `workload`. Bytes of tables include the optimizer's
-    slots. Ids are those that all ranks together look up in the rank's parts in a step. The exchange
-    is the bytes that the rank sends and receives for them.
+    Added by sok_compat. The numbers are estimates by the plan's `workload`. Bytes of tables include
+    the optimizer's slots. Ids are those that all ranks together look up in the rank's parts in a
+    step. The exchange is the bytes that the rank sends and receives for them.
 
     Args:
       layer: a DistributedEmbedding or a DistEmbeddingStrategy.

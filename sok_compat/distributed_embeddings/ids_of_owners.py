@@ -23,7 +23,7 @@ def _dp_to_mp_input(
 ) -> dict[Any, Ids]:
     """Returns the ids of the whole batch for the inputs that this rank looks up.
 
-    All ranks call it.
+    API of distributed-embeddings. All ranks call it.
 
     Args:
       dp_inputs: a list or dict {input: ids [local batch, ...]} of tensors or two-dimensional
@@ -59,7 +59,11 @@ def _dp_to_mp_input(
 def _dp_to_mp_input_dense(
     dp_inputs: Mapping[Any, tf.Tensor], rank_to_local_features: Mapping[int, Sequence[Any]]
 ) -> dict[Any, tf.Tensor]:
-    """As _dp_to_mp_input, for a dict of tensors and several ranks.
+    """As _dp_to_mp_input, for a dict of tensors and several ranks. API of distributed-embeddings.
+
+    Args:
+      dp_inputs: {input: ids [local batch, ...]}.
+      rank_to_local_features: as of _dp_to_mp_input.
 
     Raises:
       ValueError: dp_inputs is not a dict.
@@ -83,6 +87,12 @@ def _dp_to_mp_input_ragged(
     dp_inputs: Mapping[Any, tf.RaggedTensor], rank_to_local_features: Mapping[int, Sequence[Any]]
 ) -> dict[Any, tf.RaggedTensor]:
     """As _dp_to_mp_input, for a dict of tf.RaggedTensors and several ranks.
+
+    API of distributed-embeddings.
+
+    Args:
+      dp_inputs: {input: ids [local batch, (ids)]}.
+      rank_to_local_features: as of _dp_to_mp_input.
 
     Raises:
       ValueError: dp_inputs is not a dict.

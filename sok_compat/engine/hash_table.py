@@ -18,7 +18,7 @@ from sok_compat.engine.numpy_arrays import NumpyArrays
 
 
 class HashTable:
-    """A table of rows, each `dim` float32, by integer key.
+    """A table of rows, each `dim` float32, by integer key. Added by sok_compat.
 
     A key gets the next free row id (0, 1, 2, ...) when it is inserted and keeps it until it is
     erased. The first value of its row depends on `seed`, `name` and the key only, not on the order

@@ -88,7 +88,10 @@ def is_connected() -> bool:
 
 
 def communication_stats() -> CommunicationStats:
-    """Counters of this rank's exchanges since it connected; zeros if one process trains alone."""
+    """Returns counters of this rank's exchanges since it connected; zeros if it trains alone.
+
+    Added by sok_compat.
+    """
     if _exchange_thread is None:
         return CommunicationStats(0, 0, 0, 0)
     return _exchange_thread.stats()

@@ -41,7 +41,7 @@ def export_saved_model(
     as_text: bool = False,
     **options: Any,
 ) -> str | None:
-    """Writes a SavedModel of a checkpoint, with read-only tables.
+    """Writes a SavedModel of a checkpoint, with read-only tables. Added by sok_compat.
 
     With several ranks, rank 0 writes it from a checkpoint of all ranks, and the others return at
     once. The model is served by one process.

@@ -42,6 +42,9 @@ def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = True) -> None:
 def set_comm_tool(comm_tool: str) -> None:
     """Chooses the library of collectives; `init` calls it. API of SparseOperationKit 2.
 
+    Args:
+      comm_tool: 'horovod'.
+
     Raises:
       RuntimeError: comm_tool is not 'horovod'.
     """
@@ -68,43 +71,43 @@ def initialized_ranks(user: str) -> Ranks:
 
 
 def rank() -> int:
-    """Returns the rank of this process, from 0."""
+    """Returns the rank of this process, from 0. API of SparseOperationKit 2."""
     return _ranks("rank").rank
 
 
 def num_ranks() -> int:
-    """Returns the number of ranks."""
+    """Returns the number of ranks. API of SparseOperationKit 2."""
     return _ranks("num_ranks").size
 
 
 def local_rank() -> int:
-    """Returns the rank of this process among those of its host."""
+    """Returns the rank of this process among those of its host. API of SparseOperationKit 2."""
     check_initialized("local_rank")
     return active_job().local_rank()
 
 
 def id_in_rank() -> int:
-    """Returns the number of the device in its rank, 0."""
+    """Returns the number of the device in its rank, 0. API of SparseOperationKit 2."""
     return 0
 
 
 def num_gpu_per_rank() -> int:
-    """Returns the number of devices of a rank, 1."""
+    """Returns the number of devices of a rank, 1. API of SparseOperationKit 2."""
     return 1
 
 
 def global_gpu_id() -> int:
-    """As rank(): a rank is one device."""
+    """As rank(): a rank is one device. API of SparseOperationKit 2."""
     return rank()
 
 
 def num_gpus() -> int:
-    """As num_ranks(): a rank is one device, also on CPUs."""
+    """As num_ranks(): a rank is one device, also on CPUs. API of SparseOperationKit 2."""
     return num_ranks()
 
 
 def alltoall(tensor: Any, splits: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
-    """Sends slices of a tensor to all ranks.
+    """Sends slices of a tensor to all ranks. API of SparseOperationKit 2.
 
     Args:
       tensor: any shape with a first dimension.
@@ -123,6 +126,12 @@ def alltoall(tensor: Any, splits: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
 def allreduce(tensor: Any, op: str = "average") -> tf.Tensor:
     """Returns the 'sum', 'average', 'max' or 'min' of a tensor over all ranks.
 
+    API of SparseOperationKit 2.
+
+    Args:
+      tensor: of the same shape and dtype on all ranks.
+      op: 'sum', 'average', 'max' or 'min'.
+
     Raises:
       RuntimeError: op is none of these.
     """
@@ -134,13 +143,24 @@ def allreduce(tensor: Any, op: str = "average") -> tf.Tensor:
 
 
 def allgather(tensor: Any) -> tf.Tensor:
-    """Returns the tensors of all ranks, concatenated along the first dimension."""
+    """Returns the tensors of all ranks, concatenated along the first dimension.
+
+    API of SparseOperationKit 2.
+
+    Args:
+      tensor: of the same dtype on all ranks, and the same shape but for the first dimension.
+    """
     job, tensor = _job("allgather"), tf.convert_to_tensor(tensor)
     return job.allgather(tensor)
 
 
 def broadcast(tensor: Any, root: int = 0) -> tf.Tensor:
-    """Returns the tensor of rank `root`."""
+    """Returns the tensor of rank `root`. API of SparseOperationKit 2.
+
+    Args:
+      tensor: of the same shape and dtype on all ranks.
+      root: a rank.
+    """
     job, tensor = _job("broadcast"), tf.convert_to_tensor(tensor)
     return job.broadcast(tensor, root)
 

@@ -145,7 +145,12 @@ class LocalizedVariable(StaticVariable):
     """A variable whose rows are on one rank, target_gpu. API of SparseOperationKit 2."""
 
     def __init__(self, *args: Any, target_gpu: int, **kwargs: Any) -> None:
-        """As StaticVariable, with a required target_gpu >= 0."""
+        """As StaticVariable, with a required target_gpu >= 0.
+
+        Args:
+          *args, **kwargs: see StaticVariable.
+          target_gpu: the rank that has the rows, >= 0.
+        """
         super().__init__(*args, target_gpu=max(0, target_gpu), **kwargs)
 
 

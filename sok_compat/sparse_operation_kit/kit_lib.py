@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def in_tensorflow2() -> bool:
-    """Returns whether TensorFlow 2 behaviour is on.
+    """Returns whether TensorFlow 2 behaviour is on. API of SparseOperationKit 1.x.
 
     It is off after disable_v2_behavior or disable_eager_execution.
     """
@@ -29,7 +29,13 @@ def in_tensorflow2() -> bool:
 
 
 def gen_random_seed(seed: int = 0) -> tf.Tensor:
-    """Returns `seed` as int64 [1]; for 0 a random number in [1, 2**62], a new one in each run."""
+    """Returns `seed` as int64 [1]; for 0 a random number in [1, 2**62], a new one in each run.
+
+    API of SparseOperationKit 1.x.
+
+    Args:
+      seed: an int; 0: a random one.
+    """
     if seed:
         return tf.constant([seed], tf.int64)
     drawn = tf.numpy_function(lambda: np.array([draw_seed()]), [], tf.int64)
@@ -44,6 +50,8 @@ def read_embedding_variable(
     unique_var_name: str = "",
 ) -> tf.Tensor:
     """Returns the rows [capacity, dim] of the table `resource`, like its variable's value().
+
+    API of SparseOperationKit 1.x.
 
     Args:
       resource: `emb_handle` of an EmbeddingVariable.
@@ -63,7 +71,15 @@ def read_embedding_variable(
 def embedding_variable_assign_sub(
     emb_var_handle: tf.Tensor, tf_var_handle: tf.Tensor, value: tf.Tensor
 ) -> tf.Operation:
-    """Returns the op that subtracts `value` [capacity, dim] from all rows of `tf_var_handle`."""
+    """Returns the op that subtracts `value` [capacity, dim] from all rows of `tf_var_handle`.
+
+    API of SparseOperationKit 1.x.
+
+    Args:
+      emb_var_handle: `emb_handle` of an EmbeddingVariable.
+      tf_var_handle: its `tf_handle`.
+      value: float32 [capacity, dim].
+    """
     table = EmbeddingVariable.of_handle(emb_var_handle)
     if table is not None and is_on_gpu(table):
         return table.assign_sub(value, read_value=False)
@@ -71,14 +87,28 @@ def embedding_variable_assign_sub(
 
 
 def dump_to_file(emb_var_handle: tf.Tensor, filepath: str | os.PathLike | tf.Tensor) -> tf.Tensor:
-    """As sok.Saver().dump_to_file, for the variable with that `emb_handle`."""
+    """As sok.Saver().dump_to_file, for the variable with that `emb_handle`.
+
+    API of SparseOperationKit 1.x.
+
+    Args:
+      emb_var_handle: `emb_handle` of an EmbeddingVariable.
+      filepath: the folder.
+    """
     return Saver().dump_to_file(_variable_of(emb_var_handle), filepath)
 
 
 def restore_from_file(
     emb_var_handle: tf.Tensor, filepath: str | os.PathLike | tf.Tensor
 ) -> tf.Tensor:
-    """As sok.Saver().restore_from_file, for the variable with that `emb_handle`."""
+    """As sok.Saver().restore_from_file, for the variable with that `emb_handle`.
+
+    API of SparseOperationKit 1.x.
+
+    Args:
+      emb_var_handle: `emb_handle` of an EmbeddingVariable.
+      filepath: the folder.
+    """
     return Saver().restore_from_file(_variable_of(emb_var_handle), filepath)
 
 
@@ -86,7 +116,14 @@ def load_embedding_values(
     emb_var_handle: tf.Tensor,
     embedding_values: tf.Tensor | list[tf.Tensor] | tuple[tf.Tensor, ...],
 ) -> tf.Tensor:
-    """As sok.Saver().load_embedding_values, for the variable with that `emb_handle`."""
+    """As sok.Saver().load_embedding_values, for the variable with that `emb_handle`.
+
+    API of SparseOperationKit 1.x.
+
+    Args:
+      emb_var_handle: `emb_handle` of an EmbeddingVariable.
+      embedding_values: float32 [rows, dim], or a list of tensors that together have these rows.
+    """
     return Saver().load_embedding_values(_variable_of(emb_var_handle), embedding_values)
 
 

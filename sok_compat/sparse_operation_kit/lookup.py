@@ -102,7 +102,11 @@ def lookup_sparse(
 def lookup_sparse_impl(
     params: Any, sp_ids: Any, sp_weights: Any = None, combiners: Any = None, *options: Any
 ) -> list[tf.Tensor]:
-    """As `lookup_sparse`, and always returns a list. API of SparseOperationKit 2."""
+    """As `lookup_sparse`, and always returns a list. API of SparseOperationKit 2.
+
+    Args:
+      params, sp_ids, sp_weights, combiners, *options: see `lookup_sparse`.
+    """
     return lookup_sparse(_as_list(params), _as_list(sp_ids), sp_weights, combiners, *options)
 
 

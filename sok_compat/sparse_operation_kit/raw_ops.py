@@ -37,7 +37,7 @@ def dummy_var_handle(
     shape: Any = None,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Makes a dynamic variable of this rank.
+    """Makes a dynamic variable of this rank. API of SparseOperationKit 2.
 
     Args:
       container: ignored.
@@ -88,6 +88,8 @@ def dummy_var_initialize(
 ) -> tf.Operation | None:
     """Returns an op that empties the variable; in eager mode, empties it.
 
+    API of SparseOperationKit 2.
+
     Args:
       handle: of dummy_var_handle.
       initializer: as of DynamicVariable, or a tensor, whose first element when this runs fills the
@@ -116,7 +118,13 @@ def dummy_var_initialize(
 def dummy_var_shape(
     handle: tf.Tensor, key_type: Any = tf.int64, dtype: Any = tf.float32
 ) -> tf.Tensor:
-    """Returns int32 [2]: (rows, dim)."""
+    """Returns int32 [2]: (rows, dim). API of SparseOperationKit 2.
+
+    Args:
+      handle: of dummy_var_handle.
+      key_type: ignored.
+      dtype: ignored.
+    """
     del key_type, dtype
     table = _table_of(handle)
     return tf.stack([tf.cast(table.num_keys(), tf.int32), table.dim])
@@ -125,7 +133,7 @@ def dummy_var_shape(
 def dummy_var_sparse_read(
     handle: tf.Tensor, indices: Any, dtype: Any = tf.float32, lookup_only: bool = False
 ) -> tf.Tensor:
-    """Returns the row of each key.
+    """Returns the row of each key. API of SparseOperationKit 2.
 
     Args:
       handle: of dummy_var_handle.
@@ -159,24 +167,54 @@ def dummy_var_sparse_read(
 
 
 def dummy_var_scatter_add(handle: tf.Tensor, indices: Any, updates: Any) -> tf.Operation | None:
-    """Adds updates [n, dim] to the rows of keys [n]; ignores unknown keys."""
+    """Adds updates [n, dim] to the rows of keys [n]; ignores unknown keys.
+
+    API of SparseOperationKit 2.
+
+    Args:
+      handle: of dummy_var_handle.
+      indices: integers [n].
+      updates: float32 [n, dim].
+    """
     return _scatter("add", handle, indices, updates)
 
 
 def dummy_var_scatter_update(handle: tf.Tensor, indices: Any, updates: Any) -> tf.Operation | None:
-    """Replaces the rows of keys [n] by updates [n, dim]; ignores unknown keys."""
+    """Replaces the rows of keys [n] by updates [n, dim]; ignores unknown keys.
+
+    API of SparseOperationKit 2.
+
+    Args:
+      handle: of dummy_var_handle.
+      indices: integers [n].
+      updates: float32 [n, dim].
+    """
     return _scatter("update", handle, indices, updates)
 
 
 def dummy_var_assign(handle: tf.Tensor, indices: Any, values: Any) -> tf.Operation | None:
-    """Sets the rows of distinct keys [n] to values [n, dim]; unknown keys are inserted."""
+    """Sets the rows of distinct keys [n] to values [n, dim]; unknown keys are inserted.
+
+    API of SparseOperationKit 2.
+
+    Args:
+      handle: of dummy_var_handle.
+      indices: distinct integers [n].
+      values: float32 [n, dim].
+    """
     return write_rows(_table_of(handle), tf.cast(indices, tf.int64), values)
 
 
 def dummy_var_export(
     handle: tf.Tensor, key_type: Any = tf.int64, dtype: Any = tf.float32
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (keys [n] of key_type, rows float32 [n, dim])."""
+    """Returns (keys [n] of key_type, rows float32 [n, dim]). API of SparseOperationKit 2.
+
+    Args:
+      handle: of dummy_var_handle.
+      key_type: dtype of the keys that are returned.
+      dtype: ignored.
+    """
     del dtype
     keys, rows = _table_of(handle).export()
     return tf.cast(keys, key_type), rows

@@ -23,9 +23,9 @@ def clip_by_global_norm(
 ) -> tuple[list[tf.Tensor | tf.IndexedSlices | None], tf.Tensor]:
     """As tf.clip_by_global_norm, with the norm that one process would have of the global batch.
 
-    The norm of a table includes the rows of all ranks. Gradients of dense variables must be reduced
-    before the call, so that they are the same on all ranks. All ranks must call it. On one process
-    it is tf.clip_by_global_norm.
+    Added by sok_compat. The norm of a table includes the rows of all ranks. Gradients of dense
+    variables must be reduced before the call, so that they are the same on all ranks. All ranks
+    must call it. On one process it is tf.clip_by_global_norm.
 
     Args:
       t_list: list or tuple of gradients: tensors, IndexedSlices or None.

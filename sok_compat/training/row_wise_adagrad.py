@@ -11,7 +11,7 @@ from sok_compat.training.table_updates import UpdatesTables
 
 
 class RowWiseAdagrad(UpdatesTables, tf.compat.v1.train.AdagradOptimizer):
-    """Adagrad whose accumulator is one number for each row of a table.
+    """Adagrad whose accumulator is one number for each row of a table. Added by sok_compat.
 
     accumulator += the mean of the squared gradient over the row; row -= learning_rate * gradient /
     sqrt(accumulator). A table of dim 32 takes 132 bytes a row, with Adagrad 256. Ordinary

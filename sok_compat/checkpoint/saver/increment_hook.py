@@ -19,8 +19,8 @@ tf1 = tf.compat.v1
 class IncrementalSaverHook(tf.compat.v1.train.SessionRunHook):
     """Saves increments, next to a tf.train.CheckpointSaverHook that saves whole checkpoints.
 
-    `MonitoredTrainingSession(checkpoint_dir=...)` and estimators bring that hook. With several
-    ranks, each has an IncrementalSaverHook; rank 0's folder and times count.
+    Added by sok_compat. `MonitoredTrainingSession(checkpoint_dir=...)` and estimators bring that
+    hook. With several ranks, each has an IncrementalSaverHook; rank 0's folder and times count.
 
         saver = sok.IncrementalSaver()
         hook = sok.IncrementalSaverHook(saver, folder, save_secs=60)

@@ -26,10 +26,10 @@ _logger = logging.getLogger(__name__)
 class IncrementalSaver(tf.compat.v1.train.Saver):
     """A tf.compat.v1.train.Saver with `save_increment`, to call between `save`s.
 
-    An increment has all ordinary variables and, for each table, the removed keys and the keys whose
-    rows or slots have changed in any way since the last `save` or `save_increment`. It is a
-    checkpoint in the same folder as its predecessors, and needs them: `restore`, of any saver,
-    reads the whole checkpoint and then each increment.
+    Added by sok_compat. An increment has all ordinary variables and, for each table, the removed
+    keys and the keys whose rows or slots have changed in any way since the last `save` or
+    `save_increment`. It is a checkpoint in the same folder as its predecessors, and needs them:
+    `restore`, of any saver, reads the whole checkpoint and then each increment.
 
     Names, and saving on several ranks, are as for tf.train.Saver. If two IncrementalSavers save the
     same table, `save_increment` saves a whole checkpoint whenever the other one has saved since.

@@ -71,7 +71,11 @@ def enable_distributed_strategy(
 def enable_group_embedding(
     fusion_type: str = "collective", differentiate_sums: bool = False
 ) -> None:
-    """The older name of `enable_distributed_strategy`."""
+    """The older name of `enable_distributed_strategy`. API of DeepRec.
+
+    Args:
+      fusion_type, differentiate_sums: see its strategy and differentiate_sums.
+    """
     enable_distributed_strategy(fusion_type, differentiate_sums)
 
 

@@ -78,6 +78,9 @@ class SavedModelBuilder(tf.saved_model.Builder):
     def __init__(self, export_dir: str) -> None:
         """Makes the folder, on rank 0.
 
+        Args:
+          export_dir: a folder that does not exist, or has no files.
+
         Raises:
           AssertionError: the folder has files.
         """

@@ -49,10 +49,17 @@ class _EndsTogether(tf.train.SessionRunHook):
 
 
 class ChiefSessionCreator(tf.train.ChiefSessionCreator):
-    """As tf.compat.v1.train.ChiefSessionCreator; ranks whose training session had another
-    checkpoint_dir than rank 0 restore from that of rank 0. API of TensorFlow 1."""
+    """As tf.compat.v1.train.ChiefSessionCreator. API of TensorFlow 1.
+
+    Ranks whose training session had another checkpoint_dir than rank 0 restore from that of rank 0.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Reads the folder of rank 0.
+
+        Args:
+          *args, **kwargs: see tf.compat.v1.train.ChiefSessionCreator.
+        """
         given = _SIGNATURE.bind(*args, **kwargs).arguments
         given["checkpoint_dir"] = folder_of_rank_0(given.get("checkpoint_dir"))
         super().__init__(**given)
@@ -62,6 +69,12 @@ _SIGNATURE = inspect.signature(tf.train.ChiefSessionCreator)
 
 
 def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
-    """As tf.compat.v1.train.latest_checkpoint, in the folder of rank 0 as for ChiefSessionCreator.
-    API of TensorFlow 1."""
+    """As tf.compat.v1.train.latest_checkpoint. API of TensorFlow 1.
+
+    It looks in the folder of rank 0, as ChiefSessionCreator does.
+
+    Args:
+      checkpoint_dir: a folder.
+      latest_filename: of the file that lists its checkpoints; None: 'checkpoint'.
+    """
     return tf.train.latest_checkpoint(folder_of_rank_0(checkpoint_dir), latest_filename)

@@ -29,7 +29,7 @@ _MESSAGES = {  # {message: its fields in DeepRec alone that are messages, or lis
 
 
 class ExecutorPolicy(ProtocolEnum):
-    """How sessions of DeepRec run ops: `ConfigProto.executor_policy`, ignored here."""
+    """How sessions run ops: `ConfigProto.executor_policy`, ignored here. API of DeepRec."""
 
     USE_NORMAL_EXECUTOR = 0
     USE_COST_MODEL_EXECUTOR = 1
@@ -155,7 +155,7 @@ class _LenientClass:
 
 
 class Server(tf.distribute.Server):
-    """`tf.train.Server`, which also takes a LenientMessage as its `config`."""
+    """`tf.train.Server`, which also takes a LenientMessage as its `config`. API of TensorFlow 1."""
 
     def __init__(
         self,
@@ -166,7 +166,12 @@ class Server(tf.distribute.Server):
         config: Any = None,
         start: bool = True,
     ) -> None:
-        """See tf.train.Server."""
+        """Starts it.
+
+        Args:
+          server_or_cluster_def, job_name, task_index, protocol, start: see tf.train.Server.
+          config: a ConfigProto or a LenientMessage.
+        """
         config = _message_of(config)
         super().__init__(server_or_cluster_def, job_name, task_index, protocol, config, start)
 

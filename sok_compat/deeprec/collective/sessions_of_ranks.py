@@ -37,6 +37,7 @@ def monitored_training_session(
     the same steps, because these may need other ranks; so `save_summaries_secs` raises.
 
     Args:
+      *args, **kwargs: see tf.compat.v1.train.MonitoredTrainingSession.
       save_incremental_checkpoint_secs: of DeepRec: seconds between increments, which
         sok_compat.checkpoint.IncrementalSaver saves between full checkpoints; None or 0: no
         increments.

@@ -30,12 +30,9 @@ def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
     Args:
       features: a tensor, or a list or dict of tensors.
       *args: a feed_dict, or the feed_list and feed_generator; others are ignored.
-
-    Keyword Args:
-      feed_list: the placeholders that they depend on; DeepRec's documents also call it `items`.
-      feed_generator: yields the values of the placeholders, a list for each step; or a function
+      **kwargs: DeepRec's, of which two count: feed_list, also called `items`, are placeholders for
+        the features; feed_generator yields their values, a list for each step, or is a function
         that returns such a generator.
-      **kwargs: DeepRec's others are ignored.
 
     Raises:
       TypeError: DeepRec's has no such argument.
@@ -90,5 +87,9 @@ def _next(values: Iterator[Any]) -> list[Any] | tuple[Any, ...]:
 
 
 def mark_target_node(targets: Any) -> None:
-    """Does nothing: in DeepRec it marks the end of an automatic stage."""
+    """Does nothing; in DeepRec it marks the end of an automatic stage. API of DeepRec.
+
+    Args:
+      targets: tensors or ops; ignored.
+    """
     del targets

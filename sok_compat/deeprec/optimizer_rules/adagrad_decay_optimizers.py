@@ -128,9 +128,17 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
 
 
 class AdagradDecayOptimizerV2(AdagradDecayOptimizer):
-    """AdagradDecayOptimizer under another name: DeepRec documents no difference in results."""
+    """AdagradDecayOptimizer under another name. API of DeepRec.
+
+    DeepRec documents no difference in results.
+    """
 
     def __init__(self, *args: Any, name: str = "AdagradDecayV2", **kwargs: Any) -> None:
-        """As AdagradDecayOptimizer."""
+        """Makes the optimizer.
+
+        Args:
+          *args, **kwargs: see AdagradDecayOptimizer.
+          name: of the optimizer and its slots.
+        """
         given = inspect.signature(super().__init__).bind(*args, **kwargs).arguments
         super().__init__(**{"name": name, **given})

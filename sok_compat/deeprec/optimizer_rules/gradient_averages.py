@@ -81,8 +81,19 @@ class AveragesGradients(_Optimizer):
 
 
 def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[_Gradient]:
-    """`tf.gradients`; under the strategy 'collective', averages gradients of scalars with respect
-    to variables over ranks."""
+    """As tf.gradients. API of TensorFlow 1.
+
+    Under the strategy 'collective' gradients of scalars with respect to variables are averages over
+    ranks.
+
+    Args:
+      ys: a tensor, or a list of them.
+      xs: what to differentiate by: a variable or a tensor, or a list of them.
+      *args, **kwargs: see tf.gradients.
+
+    Returns:
+      A list of a tensor, a tf.IndexedSlices or None for each of xs.
+    """
     values = list(ys) if isinstance(ys, (list, tuple)) else [ys]
     are_losses = all(isinstance(y, tf.Tensor) and y.shape.rank == 0 for y in values)
     sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]

@@ -19,7 +19,10 @@ from sok_compat.training.stock_rules import AppliedRule
 class GradientDescentOptimizer(
     TrainsEmbeddingVariables, tf.compat.v1.train.GradientDescentOptimizer
 ):
-    """As tf.compat.v1.train.GradientDescentOptimizer, also for embedding variables."""
+    """As tf.compat.v1.train.GradientDescentOptimizer, also for embedding variables.
+
+    API of TensorFlow 1.
+    """
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
@@ -27,7 +30,7 @@ class GradientDescentOptimizer(
 
 
 class AdagradOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.AdagradOptimizer):
-    """As tf.compat.v1.train.AdagradOptimizer, also for embedding variables."""
+    """As tf.compat.v1.train.AdagradOptimizer, also for embedding variables. API of TensorFlow 1."""
 
     fills = {"accumulator": "_initial_accumulator_value"}
 
@@ -38,7 +41,7 @@ class AdagradOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.AdagradOptim
 
 
 class RowWiseAdagradOptimizer(AdagradOptimizer):
-    """Adagrad with one accumulator for each row of an embedding variable, not in DeepRec.
+    """Adagrad with one accumulator for each row of an embedding variable. Added by sok_compat.
 
     It adds up the mean over the row of the squared gradient. Ordinary variables are updated as by
     tf.compat.v1.train.AdagradOptimizer.
@@ -48,7 +51,14 @@ class RowWiseAdagradOptimizer(AdagradOptimizer):
 
     def __init__(self, learning_rate, initial_accumulator_value=0.1, use_locking=False,
                  name="RowWiseAdagrad"):  # fmt: skip
-        """Takes the arguments of tf.compat.v1.train.AdagradOptimizer."""
+        """Takes the arguments of tf.compat.v1.train.AdagradOptimizer.
+
+        Args:
+          learning_rate: a number, a scalar tensor, or a callable that returns one.
+          initial_accumulator_value: above 0.
+          use_locking: whether concurrent steps update a variable one after the other.
+          name: of the optimizer and its slots.
+        """
         super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
@@ -58,7 +68,10 @@ class RowWiseAdagradOptimizer(AdagradOptimizer):
 
 
 class MomentumOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.MomentumOptimizer):
-    """As tf.compat.v1.train.MomentumOptimizer, also for embedding variables."""
+    """As tf.compat.v1.train.MomentumOptimizer, also for embedding variables.
+
+    API of TensorFlow 1.
+    """
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
@@ -68,8 +81,10 @@ class MomentumOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.MomentumOpt
 
 
 class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, tf.compat.v1.train.AdamOptimizer):
-    """As tf.compat.v1.train.AdamOptimizer; lazy for embedding variables: only the gradient's rows
-    move."""
+    """As tf.compat.v1.train.AdamOptimizer. API of TensorFlow 1.
+
+    It is lazy for embedding variables: only the gradient's rows move.
+    """
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
@@ -96,8 +111,8 @@ class FtrlOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.FtrlOptimizer):
     """As tf.compat.v1.train.FtrlOptimizer, also for embedding variables if learning_rate_power is
     -0.5.
 
-    Of embedding variables l1 is a group lasso, as in DeepRec: it scales whole rows, or makes them
-    zero, by the norm of `linear`.
+    API of TensorFlow 1. Of embedding variables l1 is a group lasso, as in DeepRec: it scales whole
+    rows, or makes them zero, by the norm of `linear`.
     """
 
     fills = {"accum": "_initial_accumulator_value"}

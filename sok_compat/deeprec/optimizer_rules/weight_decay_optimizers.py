@@ -153,6 +153,9 @@ def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
 
     Its first argument is the weight decay, others are the optimizer's; minimize and apply_gradients
     take a `decay_var_list`.
+
+    Args:
+      base_optimizer: a class of optimizers of tf.train.
     """
     bases = (DecoupledWeightDecayExtension, base_optimizer)
     return type("OptimizerWithDecoupledWeightDecay", bases, {})

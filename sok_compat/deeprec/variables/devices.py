@@ -15,9 +15,12 @@ _warned_of: set[str] = set()  # the first such device
 
 
 def device(device_name_or_function: Any) -> AbstractContextManager[Any]:
-    """`tf.device`, with the CPU in place of a GPU if TensorFlow has none.
+    """As tf.device, with the CPU in place of a GPU if TensorFlow has none. API of TensorFlow 1.
 
     TensorFlow 1 does so only with `allow_soft_placement`, and fails otherwise.
+
+    Args:
+      device_name_or_function: as of tf.device.
     """
     if callable(device_name_or_function):
         return tf.device(lambda op: _on_this_machine(device_name_or_function(op)))

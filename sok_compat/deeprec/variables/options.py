@@ -66,7 +66,13 @@ class InitializerOption:
         default_value_dim: int = DEFAULT_VALUE_DIM,
         default_value_no_permission: float = 0.0,
     ) -> None:
-        """Sets the attributes; ValueError: a number out of range."""
+        """Sets the attributes; ValueError: a number out of range.
+
+        Args:
+          initializer: as the attribute.
+          default_value_dim: an int >= 1.
+          default_value_no_permission: a number.
+        """
         self.initializer = initializer
         self.default_value_dim = checked_count("default_value_dim", default_value_dim, 1)
         self.default_value_no_permission = checked_number(
@@ -274,7 +280,12 @@ class CheckpointOption:
         always_load_from_specific_ckpt: bool = False,
         init_data_source: str | None = None,
     ) -> None:
-        """Sets the attributes; ValueError: a file or name that is not a string."""
+        """Sets the attributes; ValueError: a file or name that is not a string.
+
+        Args:
+          ckpt_to_load_from, tensor_name_in_ckpt, always_load_from_specific_ckpt,
+            init_data_source: see the attributes.
+        """
         self.ckpt_to_load_from = checked_text("ckpt_to_load_from", ckpt_to_load_from)
         self.tensor_name_in_ckpt = checked_text("tensor_name_in_ckpt", tensor_name_in_ckpt)
         self.always_load_from_specific_ckpt = always_load_from_specific_ckpt
@@ -303,7 +314,16 @@ class EmbeddingVariableOption:
         storage_option: StorageOption | None = None,
         init_option: InitializerOption | None = None,
     ) -> None:
-        """Sets the attributes; storage_option and init_option default to those of their class."""
+        """Sets the attributes; storage_option and init_option default to those of their class.
+
+        Args:
+          ht_type, ht_partition_num: ignored.
+          evict_option: a GlobalStepEvict or L2WeightEvict; None: keys stay.
+          ckpt: a CheckpointOption; None: the variable starts empty.
+          filter_option: a CounterFilter or CBFFilter; None: each key gets a row.
+          storage_option: None: StorageOption().
+          init_option: None: InitializerOption().
+        """
         self.ht_type = ht_type
         self.ht_partition_num = ht_partition_num
         self.evict = evict_option

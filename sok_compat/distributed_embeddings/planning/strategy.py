@@ -29,9 +29,9 @@ _EMBEDDINGS = ("keras", "tf_keras", "sok_compat")  # packages whose `Embedding` 
 class DistEmbeddingStrategy:
     """A plan made from the layers' configurations alone, and therefore the same on all ranks.
 
-    Each table is in one of three groups: whole on every rank, cut by columns (perhaps into a single
-    slice), or cut by rows over all ranks. Sizes are numbers of floats. Attributes about tables cut
-    by columns number tables and inputs within that group.
+    API of distributed-embeddings. Each table is in one of three groups: whole on every rank, cut by
+    columns (perhaps into a single slice), or cut by rows over all ranks. Sizes are numbers of
+    floats. Attributes about tables cut by columns number tables and inputs within that group.
 
     Attributes:
       strategy: 'basic', 'memory_balanced', 'memory_optimized' or 'auto'; 'basic' with one rank.

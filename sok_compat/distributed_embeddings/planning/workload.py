@@ -16,6 +16,8 @@ _INDEX_BYTES = 64  # a cache line of the key index, for each distinct id
 class Workload:
     """The assumptions of strategy='auto' and `explain` about batches and machines.
 
+    Added by sok_compat.
+
     batch_size: samples of all ranks together in a step.
     hotness: ids of a sample, for each input; or one number for all inputs.
     link_bytes_per_second: bytes that a rank can send and receive, both together.

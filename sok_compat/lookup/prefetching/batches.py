@@ -31,10 +31,11 @@ _CONTROL_FLOW = ("Enter", "RefEnter", "Merge", "RefMerge", "NextIteration", "Exi
 def prefetch_lookups(batch: Any, capacity: int = 1) -> Any:
     """Reads the next batch, and exchanges the keys of its lookups, during the current step.
 
-    The numbers are the same as without it, bit for bit. For graphs only. Wrap the output of
-    `iterator.get_next()`, or values computed from it. Keys that also depend on a placeholder or a
-    variable are exchanged in their step. A thread makes the batches: MonitoredSession starts it; in
-    other sessions call `tf.train.start_queue_runners(sess)` before the first step.
+    Added by sok_compat. The numbers are the same as without it, bit for bit. For graphs only. Wrap
+    the output of `iterator.get_next()`, or values computed from it. Keys that also depend on a
+    placeholder or a variable are exchanged in their step. A thread makes the batches:
+    MonitoredSession starts it; in other sessions call `tf.train.start_queue_runners(sess)` before
+    the first step.
 
     Rows are read, and keys get rows, in the step that takes the batch. An invalid key or another
     error of a batch fails this step, and the end of the data raises tf.errors.OutOfRangeError

@@ -74,7 +74,10 @@ class EmbeddingLayerHandle:
 
 
 class DenseEmbeddingLayerHandle(EmbeddingLayerHandle):
-    """The handle of lookups without pooling, such as those of All2AllDenseEmbedding."""
+    """The handle of lookups without pooling, such as those of All2AllDenseEmbedding.
+
+    API of SparseOperationKit 1.x.
+    """
 
     def __init__(
         self,
@@ -103,7 +106,10 @@ class DenseEmbeddingLayerHandle(EmbeddingLayerHandle):
 
 
 class SparseEmbeddingLayerHandle(EmbeddingLayerHandle):
-    """The handle of lookups that pool the rows of a slot, such as DistributedEmbedding's."""
+    """The handle of lookups that pool the rows of a slot, such as DistributedEmbedding's.
+
+    API of SparseOperationKit 1.x.
+    """
 
     def __init__(
         self,

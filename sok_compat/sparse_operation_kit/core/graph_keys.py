@@ -3,7 +3,7 @@
 
 
 class GraphKeys:
-    """Collections of SparseOperationKit 1.x."""
+    """Names of collections. API of SparseOperationKit 1.x."""
 
     SparseOperationKitEmbeddingLayers = "SparseOperationKitEmbeddingLayers"  # handles of layers
     SparseOperationKitOptimizer = "SparseOperationKitOptimizer"  # plugin optimizers

@@ -14,7 +14,11 @@ class InPlaceInitializer:
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        """Makes each argument an attribute."""
+        """Makes each argument an attribute.
+
+        Args:
+          **kwargs: {name: value}.
+        """
         self.__dict__.update(kwargs)
 
     def serialize(self) -> dict[str, Any]:

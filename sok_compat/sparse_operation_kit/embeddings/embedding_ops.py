@@ -244,7 +244,10 @@ def get_global_replica_id(comm_tool: str | None = None, var: Any = None) -> int:
 
 
 def _get_comm_tool() -> str:
-    """'Horovod' after hvd.init(), 'Strategy' in a tf.distribute strategy, else 'OneDevice'."""
+    """Returns 'Horovod' after hvd.init(), 'Strategy' in a tf.distribute one, else 'OneDevice'.
+
+    API of SparseOperationKit 1.x.
+    """
     if active_job().is_initialized:
         return "Horovod"
     return "Strategy" if tf.distribute.has_strategy() else "OneDevice"

@@ -21,7 +21,11 @@ class Optimizer(keras_optimizers.legacy.Optimizer):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Takes the arguments of the next base class, by default Keras's Optimizer."""
+        """Makes it, and adds it to the collection.
+
+        Args:
+          *args, **kwargs: of the next base class, by default Keras's Optimizer.
+        """
         super().__init__(*args, **kwargs)
         if not tf.executing_eagerly():
             tf.compat.v1.add_to_collection(GraphKeys.SparseOperationKitOptimizer, self)

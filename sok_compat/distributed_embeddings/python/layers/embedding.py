@@ -27,9 +27,14 @@ __all__ = ["CPUInitializer", "ConcatOneHotEmbedding", "Embedding", "IntegerLooku
 
 
 class CPUInitializer(keras.initializers.Initializer):
-    """An initializer that makes its values in the host's memory."""
+    """An initializer that makes its values in the host's memory. API of distributed-embeddings."""
 
     def __init__(self, initializer: Any) -> None:
+        """Wraps an initializer.
+
+        Args:
+          initializer: of Keras, or the name of one.
+        """
         self._initializer = keras.initializers.get(initializer)
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> tf.Tensor:

@@ -74,6 +74,9 @@ def read_var_no_copy(variable: tf.Variable) -> tf.Tensor:
     """Returns the value of a variable. API of distributed-embeddings.
 
     This is TensorFlow's own read, which copies nothing.
+
+    Args:
+      variable: any variable of TensorFlow.
     """
     return tf.convert_to_tensor(variable)
 

@@ -14,7 +14,10 @@ _KERNEL, _BIAS = "kernel", "bias"  # the names of variables
 
 
 class _Linear:
-    """A linear map of tensors that are joined: concat(args, 1) @ kernel + bias."""
+    """A linear map of tensors that are joined: concat(args, 1) @ kernel + bias.
+
+    API of TensorFlow 1.
+    """
 
     def __init__(
         self,

@@ -98,7 +98,12 @@ def ParquetDataset(  # noqa: N802  a class in DeepRec
 def read_parquet(
     batch_size: int, fields: _Fields = None, **options: Any
 ) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
-    """For `apply` of a dataset of filenames: turns it into a ParquetDataset. API of DeepRec."""
+    """Returns what `apply` of a dataset of filenames turns into a ParquetDataset. API of DeepRec.
+
+    Args:
+      batch_size: rows of a batch.
+      fields, **options: see ParquetDataset.
+    """
     return lambda filenames: ParquetDataset(filenames, batch_size, fields, **options)
 
 
