@@ -65,6 +65,7 @@ def _of_notebook(config, name, notebook):
     """The page of a notebook, and the pictures that its cells have drawn."""
     folder = {"output_files_dir": notebook.stem, "unique_key": notebook.stem}
     text, resources = MarkdownExporter().from_filename(notebook, resources=folder)
+    text = re.sub(r"^%%writefile (.+)$", r"# \1", text, flags=re.MULTILINE)
     text = re.sub(r"^%.*\n", "", text, flags=re.MULTILINE)  # what only a notebook needs
     yield File.generated(config, name, content=text)
     for path, content in resources["outputs"].items():
