@@ -71,6 +71,7 @@ def check(wheel: Path, python: str, release: str, with_tests: bool) -> None:
         seconds = time.perf_counter() - began
         print(f"  from `pip install` of the wheel to the end of a first step: {seconds:.0f} s")
         environment.python("-m", "sok_compat.doctor")
+        environment.install("tensorboard")  # for summaries; TensorFlow 2.21 does not bring it
         for program in programs():
             script = Path(folder, "program.py")
             script.write_text(program)

@@ -39,7 +39,7 @@ rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}
 exec > "$SOK_TEST_FOLDER/$rank.output" 2>&1
 "$0" -c "$@"
 status=$?
-date +%s.%N > "$SOK_TEST_FOLDER/$rank.ended"
+/bin/date +%s.%N > "$SOK_TEST_FOLDER/$rank.ended"
 echo $status > "$SOK_TEST_FOLDER/$rank.status"
 exit $status
 """
@@ -86,7 +86,8 @@ def run_ranks_of_mpi(worker, num_ranks, *arguments, timeout=100, environment=Non
     """
     with tempfile.TemporaryDirectory() as folder:
         of_all = {**os.environ, **QUIET, FOLDER_VARIABLE: folder, **(environment or {})}
-        command = [*MPIEXEC, *options, "-n", str(num_ranks), "sh", "-c", _OF_MPI, sys.executable]
+        command = [*MPIEXEC, *options, "-n", str(num_ranks)]
+        command += ["/bin/sh", "-c", _OF_MPI, sys.executable]
         command += [_CODE.format(worker), *map(str, arguments)]
         variables = {name: str(value) for name, value in of_all.items()}
         process = subprocess.Popen(
