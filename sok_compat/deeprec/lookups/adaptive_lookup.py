@@ -16,6 +16,11 @@ from sok_compat.lookup.initial_rows import InitialRows
 
 _stock = tf.compat.v1.nn
 _KINDS = (EmbeddingVariable, PartitionedEmbeddingVariable)
+_POOLS = {
+    "mean": tf.sparse.segment_mean,
+    "sum": tf.sparse.segment_sum,
+    "sqrtn": tf.sparse.segment_sqrt_n,
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,8 +84,14 @@ class AdaptiveIds:
         Returns:
           float32 [*shape of the keys without the last dimension, dim]; zeros without ids.
         """
+        rows = self.rows(ordinary, variable, "div")
+        if max_norm is None and self.keys.shape.rank == 2:
+            samples, num_samples = self.keys.indices[:, 0], self.keys.dense_shape[0]
+            with tf.name_scope(name):
+                places = tf.range(tf.shape(rows)[0])
+                return _POOLS[combiner](rows, places, samples, num_segments=num_samples)
         # The lookup of an empty sample reads the first row, and replaces it by zeros.
-        rows = tf.pad(self.rows(ordinary, variable, "div"), [[1, 0], [0, 0]])
+        rows = tf.pad(rows, [[1, 0], [0, 0]])
         places = self.keys.with_values(tf.range(1, tf.shape(rows)[0]))
         return _stock.safe_embedding_lookup_sparse(
             rows, places, None, combiner, None, name, "div", max_norm
