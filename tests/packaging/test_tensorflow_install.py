@@ -69,6 +69,11 @@ def test_unsupported_version_is_named(version):
     assert "2.15 to 2.21" in done.stderr and version in done.stderr
 
 
+def test_an_untested_version_may_be_asked_for(tensorflow_install, monkeypatch):
+    monkeypatch.setenv("SOK_UNTESTED_TENSORFLOW", "1")
+    tensorflow_install.check_version("2.22.0-dev20260905")
+
+
 @pytest.mark.parametrize(
     "python, version, words",
     [
