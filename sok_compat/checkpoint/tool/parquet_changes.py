@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 
 from sok_compat.checkpoint.files.file_error import FileError
-from sok_compat.checkpoint.tool.npy_files import as_float32
-from sok_compat.checkpoint.tool.parquet_files import pa, pq
+from sok_compat.checkpoint.tool.parquet_files import (
+    check_columns,
+    keys_in,
+    pa,
+    pq,
+    rows_in,
+    without_nulls,
+)
 
 UPSERT, DELETE = "upsert", "delete"  # values of `op`
 SCHEMA = pa.schema(
@@ -100,6 +106,7 @@ class Reader:
         self._is_left &= is_upsert
         self._keys = all_keys[self._is_left]
         self.num_keys = len(self._keys)
+        self.dim: int | None = None  # as in the first row
         self.dim = next((rows.shape[1] for _, rows in self.pieces()), 0)
         if not self.num_keys:
             raise FileError(f"{', '.join(paths)}: no keys are left of the table {table}")
@@ -111,46 +118,47 @@ class Reader:
 
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As npy_files.Reader."""
-        first, dim = 0, 0
+        first, dim = 0, self.dim
         for path in self.paths:
             for batch in self._batches(path, with_rows=True):
                 is_left = self._is_left[first : first + len(batch["key"])]
                 first += len(batch["key"])
-                if not is_left.any():
-                    continue
-                keys, rows = batch["key"][is_left], batch["row"].filter(pa.array(is_left))
-                widths = np.unique(rows.value_lengths().to_numpy(zero_copy_only=False))
-                dim = dim or int(widths[0])
-                if rows.null_count or widths.tolist() != [dim]:
-                    raise FileError(f"{path}: rows of {widths} floats, expected {dim}")
-                numbers = rows.flatten().to_numpy(zero_copy_only=False).reshape(-1, dim)
-                yield keys, as_float32(path, keys, numbers)
+                if is_left.any():
+                    keys = batch["key"][is_left]
+                    rows = rows_in(path, keys, batch["row"].filter(pa.array(is_left)), dim)
+                    dim = rows.shape[1]
+                    yield keys, rows
 
     def _batches(self, path: str, with_rows: bool) -> Iterator[dict[str, Any]]:
         """Yields the changes of the table: `key`, `is_upsert` and, with_rows, `row`."""
         try:
             file = pq.ParquetFile(path)
-            names = file.schema_arrow.names
-            columns = [*(["table", "op"] if "op" in names else []), "key"]
-            columns += ["row"] if with_rows else []
-            missing = [name for name in columns if name not in names]
-            if missing:
-                raise FileError(f"{path} has no column {missing[0]}; it has {', '.join(names)}")
+            of_changes = ["table", "op"] if "op" in file.schema_arrow.names else []
+            check_columns(path, file.schema_arrow, [*of_changes, "key", "row"])
+            columns = [*of_changes, "key", *(["row"] if with_rows else [])]
             for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
-                if "op" in names:
-                    batch = pa.Table.from_batches([batch])
-                    batch = batch.filter(pa.compute.equal(batch["table"], self._table))
-                    ops = batch["op"].to_numpy(zero_copy_only=False)
-                else:
-                    batch, ops = pa.Table.from_batches([batch]), None
-                keys = batch["key"].to_numpy(zero_copy_only=False).astype(np.int64)
-                is_upsert = np.ones(len(keys), bool) if ops is None else ops == UPSERT
-                unknown = [] if ops is None else sorted({*ops} - {UPSERT, DELETE})
+                ops = np.full(len(batch), UPSERT)
+                if of_changes:
+                    tables = _names_in(path, batch, "table")
+                    batch = batch.filter(pa.array(tables == self._table))
+                    ops = _names_in(path, batch, "op")
+                unknown = sorted({*ops} - {UPSERT, DELETE})
                 if unknown:
                     raise FileError(f"{path}: op is {unknown[0]!r}, expected {UPSERT} or {DELETE}")
-                found = {"key": keys, "is_upsert": is_upsert}
+                found = {"key": keys_in(path, batch.column("key")), "is_upsert": ops == UPSERT}
                 if with_rows:
-                    found["row"] = batch["row"].combine_chunks()
+                    found["row"] = batch.column("row")
                 yield found
         except (pa.ArrowException, OSError) as error:
             raise FileError(f"{path} is not a Parquet file, or damaged: {error}") from error
+
+
+def _names_in(path: str, batch: pa.RecordBatch, column: str) -> np.ndarray:
+    """The strings [n] of a column; raises FileError if there are nulls, or other values."""
+    names = batch.column(batch.schema.get_field_index(column))
+    try:
+        names = names.cast(pa.string())
+    except pa.ArrowException as error:
+        raise FileError(f"{path}: the column {column} is {names.type}, expected text") from error
+    names = without_nulls(path, f"the column {column}", names)
+    return names.to_numpy(zero_copy_only=False).astype(object)

@@ -11,9 +11,11 @@ import numpy as np
 from sok_compat.checkpoint.files.file_error import FileError, naming
 from sok_compat.checkpoint.files.stored_array import StoredArray
 from sok_compat.checkpoint.tool.npy_files import Whole, as_float32
+from sok_compat.checkpoint.tool.sizes import counted
 
 try:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 except ImportError as error:
     raise FileError(
@@ -69,6 +71,59 @@ class Writer:
             self._file.close()
 
 
+def check_columns(path: str, schema: pa.Schema, names: Sequence[str]) -> None:
+    """Raises FileError unless a schema has the columns `names`, keys that are int64, and rows that
+    are lists of floats."""
+    missing = [name for name in names if name not in schema.names]
+    if missing:
+        raise FileError(
+            f"{path} has no column {' and no column '.join(missing)}; it has "
+            f"{', '.join(schema.names)}"
+        )
+    repeated = [name for name in names if schema.names.count(name) > 1]
+    if repeated:
+        raise FileError(f"{path} has several columns {repeated[0]}")
+    key, row = schema.field("key").type, schema.field("row").type
+    if not pa.types.is_integer(key) or pa.types.is_uint64(key):
+        raise FileError(f"{path}: the column key is {key}, expected whole numbers that are int64")
+    is_list = (
+        pa.types.is_list(row) or pa.types.is_large_list(row) or pa.types.is_fixed_size_list(row)
+    )
+    if not is_list or not pa.types.is_floating(row.value_type):
+        raise FileError(f"{path}: the column row is {row}, expected lists of floats")
+
+
+def without_nulls(path: str, what: str, array: pa.Array) -> pa.Array:
+    """The array; raises FileError if it has nulls."""
+    if array.null_count:
+        raise FileError(f"{path}: {what} has {counted(array.null_count, 'null')}")
+    return array
+
+
+def keys_in(path: str, array: pa.Array) -> np.ndarray:
+    """The keys int64 [n] of a column; raises FileError as without_nulls."""
+    keys = without_nulls(path, "the column key", array)
+    return keys.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def rows_in(path: str, keys: np.ndarray, array: pa.Array, dim: int | None) -> np.ndarray:
+    """The rows float32 [n, dim] of a column; `dim` None: as many as the first has.
+
+    Raises:
+      FileError: there are nulls, rows of another width, or numbers that are no float32.
+    """
+    lists = without_nulls(path, "the column row", array)
+    widths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    dim = int(widths[0]) if dim is None and len(widths) else dim
+    if dim == 0 or (widths != dim).any():
+        key = keys[np.flatnonzero((widths != dim) | (widths == 0))[0]]
+        width = widths[keys == key][0]
+        raise FileError(f"{path}: the row of the key {key} has {width} floats, expected {dim or 1}")
+    numbers = without_nulls(path, "the floats of the column row", lists.flatten())
+    rows = numbers.to_numpy(zero_copy_only=False).reshape(len(keys), -1)
+    return as_float32(path, keys, rows)
+
+
 class Reader:
     """As npy_files.Reader."""
 
@@ -78,59 +133,30 @@ class Reader:
             self._file = pq.ParquetFile(paths[0])
         except pa.ArrowException as error:
             raise FileError(f"{paths[0]} is not a Parquet file, or cut off: {error}") from error
-        schema = self._file.schema_arrow
-        missing = [name for name in ("key", "row") if name not in schema.names]
-        if missing:
-            raise FileError(
-                f"{paths[0]} has no column {' and no column '.join(missing)}; it has "
-                f"{', '.join(schema.names)}"
-            )
-        kind = schema.field("key").type
-        if not pa.types.is_integer(kind) or pa.types.is_uint64(kind):
-            raise FileError(
-                f"{paths[0]}: the column key is {kind}, expected whole numbers that are int64"
-            )
+        check_columns(paths[0], self._file.schema_arrow, ["key", "row"])
         self.num_keys = self._file.metadata.num_rows
-        self.dim = self._width(schema.field("row").type)
+        self.dim = next((rows.shape[1] for _, rows in self._pieces(1, None)), 1)
 
     def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
         """As npy_files.Reader."""
         first = 0
         for batch in self._batches(most_rows, ["key"]):
-            keys = self._without_nulls(batch.column(0)).to_numpy(zero_copy_only=False)
-            yield first, keys.astype(np.int64)
+            keys = keys_in(self.paths[0], batch.column(0))
+            yield first, keys
             first += len(keys)
 
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As npy_files.Reader."""
-        for batch in self._batches(_BATCH_ROWS, ["key", "row"]):
-            keys, rows = (self._without_nulls(batch.column(name)) for name in ("key", "row"))
-            numbers = self._without_nulls(rows.flatten()).to_numpy(zero_copy_only=False)
-            widths = [self.dim]
-            if not pa.types.is_fixed_size_list(rows.type):
-                widths = np.unique(np.diff(rows.offsets.to_numpy())).tolist()
-            if widths != [self.dim]:
-                raise FileError(f"{self.paths[0]}: rows of {widths} floats, expected {self.dim}")
-            keys = keys.to_numpy(zero_copy_only=False).astype(np.int64)
-            yield keys, as_float32(self.paths[0], keys, numbers.reshape(-1, self.dim))
+        yield from self._pieces(_BATCH_ROWS, self.dim)
 
-    def _width(self, kind):
-        is_fixed = pa.types.is_fixed_size_list(kind)
-        is_list = is_fixed or pa.types.is_list(kind) or pa.types.is_large_list(kind)
-        if not is_list or not pa.types.is_floating(kind.value_type):
-            raise FileError(f"{self.paths[0]}: the column row is {kind}, expected lists of floats")
-        if is_fixed:
-            return kind.list_size
-        first = next(self._batches(1, ["row"]), None)
-        return len(first.column(0)[0]) if first is not None and first.num_rows else 1
+    def _pieces(self, num_rows, dim):
+        for batch in self._batches(num_rows, ["key", "row"]):
+            if batch.num_rows:
+                keys = keys_in(self.paths[0], batch.column("key"))
+                yield keys, rows_in(self.paths[0], keys, batch.column("row"), dim)
 
     def _batches(self, num_rows, columns):
         try:
             yield from self._file.iter_batches(num_rows, columns=columns)
         except (pa.ArrowException, OSError) as error:
             raise FileError(f"{self.paths[0]} is damaged: {error}") from error
-
-    def _without_nulls(self, array):
-        if array.null_count:
-            raise FileError(f"{self.paths[0]} has {array.null_count} nulls")
-        return array

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Increments as Parquet files, and what the tool reads of them."""
 
+import pathlib
 import re
 
 import numpy as np
@@ -140,4 +141,65 @@ def test_rows_of_other_widths(tmp_path, capsys):
         rows = pa.array([[0.5] * dim] * 2)
         pq.write_table(pa.table({"key": np.array([dim, 9]), "row": rows}), file)
     assert main(["import", f"{tmp_path}/dump", "--table", "t", "--from", *files]) == 2
-    assert "rows of" in capsys.readouterr().err
+    assert "the row of the key 3 has 3 floats, expected 2" in capsys.readouterr().err
+
+
+def changes_of(keys, rows, **others):
+    """A table of upserts of `t`."""
+    columns = {"table": ["t"] * len(keys), "op": ["upsert"] * len(keys), "key": keys, "row": rows}
+    return pa.table({**columns, **others})
+
+
+def contents_of(folder):
+    return {file.name: file.read_bytes() for file in pathlib.Path(folder).iterdir()}
+
+
+FLOATS = [[0.5], [1.5]]
+WRONG = [
+    (dict(keys=[1.0, 2.0], rows=FLOATS), "the column key is double, expected whole numbers"),
+    (dict(keys=pa.array([1, 2], pa.uint64()), rows=FLOATS), "the column key is uint64, expected"),
+    (dict(keys=["a", "b"], rows=FLOATS), "the column key is string, expected whole numbers"),
+    (dict(keys=pa.array([1, None]), rows=FLOATS), "the column key has 1 null"),
+    (dict(keys=[1, 2], rows=[None, [1.5]]), "the column row has 1 null"),
+    (dict(keys=[1, 2], rows=[[0.5], [None]]), "the floats of the column row has 1 null"),
+    (dict(keys=[1, 2], rows=[[], [1.5]]), "the row of the key 1 has 0 floats, expected"),
+    (dict(keys=[1, 2], rows=[[0.5], [1.5, 2]]), "the row of the key 2 has 2 floats, expected 1"),
+    (dict(keys=[1, 2], rows=[[1], [2]]), "the column row is list<.*>, expected lists of floats"),
+    (dict(keys=[1, 2], rows=[0.5, 1.5]), "the column row is double, expected lists of floats"),
+    (dict(keys=[1, 2], rows=[[0.5], [1e300]]), "the row of the key 2 has 1e.300, and the largest"),
+]
+WRONG_CHANGES = [
+    (dict(keys=[1, 2], rows=FLOATS, op=["upsert", None]), "the column op has 1 null"),
+    (dict(keys=[1, 2], rows=FLOATS, op=pa.array([[1], [2]])), "the column op is list<"),
+    (dict(keys=[1, 2], rows=FLOATS, table=[None, "t"]), "the column table has 1 null"),
+]
+
+
+@pytest.mark.parametrize("is_exported", [False, True])
+@pytest.mark.parametrize("columns, message", WRONG + WRONG_CHANGES)
+def test_columns_that_do_not_fit(tmp_path, columns, message, is_exported, capsys):
+    """End with a message, and an earlier dump stays."""
+    file, dump = f"{tmp_path}/changes.parquet", f"{tmp_path}/dump"
+    arguments = ["import", dump, "--table", "t", "--from", file]
+    pq.write_table(changes_of([7], [[7.0]]), file)
+    assert main(arguments) == 0
+    before = contents_of(dump)
+    made = changes_of(**columns)
+    if is_exported:
+        if (columns, message) in WRONG_CHANGES:
+            pytest.skip("a column of changes")
+        made = made.select(["key", "row"])
+    pq.write_table(made, file)
+    capsys.readouterr()
+    assert main(arguments) == 2
+    assert re.search(f"{file}.*: {message}", capsys.readouterr().err)
+    assert contents_of(dump) == before
+
+
+def test_names_as_categories(tmp_path):
+    """Of pandas: columns of dictionaries."""
+    file, dump = f"{tmp_path}/changes.parquet", f"{tmp_path}/dump"
+    names = {name: pa.array([text] * 2).dictionary_encode() for name, text in
+             {"table": "t", "op": "upsert"}.items()}  # fmt: skip
+    pq.write_table(changes_of([1, 2], FLOATS, **names), file)
+    assert main(["import", dump, "--table", "t", "--from", file]) == 0
