@@ -128,6 +128,7 @@ void BindBundle(nb::module_& module) {
   module.attr("INCREMENT") = kIncrementEnding;
   module.attr("GONE") = kGoneEnding;
   module.attr("GONE_OF_BUCKETS") = std::string(kIncrementEnding) + kGoneOfBuckets;
+  module.attr("SEED_OF_BUCKETS") = kSeedOfBuckets;
   nb::class_<Bundle>(module, "Bundle")
       .def("__init__",
            [](Bundle* self, const std::string& prefix) {

@@ -51,6 +51,7 @@ SERIES: str
 INCREMENT: str
 GONE: str
 GONE_OF_BUCKETS: str
+SEED_OF_BUCKETS: str
 
 class Bundle:
     def __init__(self, prefix: str, /) -> None: ...

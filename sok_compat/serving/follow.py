@@ -8,6 +8,7 @@ import argparse
 import functools
 import importlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from sok_compat.runtime.error_texts import first_line
 from sok_compat.serving.saved_model import FIRST_VALUES, ZEROS, export_saved_model
 from sok_compat.serving.versions import Version, latest_version
 
+_HIDDEN = ".{}.deleted"  # name of a version that is being deleted
 _SOURCE = "sok_compat_checkpoint"  # file in assets.extra: name and id of the exported checkpoint
 
 
@@ -48,10 +50,13 @@ def export_latest(
     Raises:
       FileError, tf.errors.OpError: the checkpoint is damaged or lacks a link; nothing is changed.
     """
+    os.makedirs(exports, exist_ok=True)
+    for name in os.listdir(exports):
+        if re.fullmatch(_HIDDEN.format(r"\d+"), name):  # could not be deleted before
+            _remove(exports, name)
     latest = latest_version(checkpoints)
     if latest is None:
         return None
-    os.makedirs(exports, exist_ok=True)
     numbers = sorted(int(name) for name in os.listdir(exports) if name.isdigit())
     if numbers and _source_of(os.path.join(exports, str(numbers[-1]))) == _as_text(latest):
         return None
@@ -75,12 +80,21 @@ def export_latest(
 
 def _delete(exports: str, number: int) -> None:
     """Deletes a version, after a rename: no server may load a half of it."""
-    hidden = os.path.join(exports, f".{number}.deleted")
+    hidden = _HIDDEN.format(number)
     try:
-        os.rename(os.path.join(exports, str(number)), hidden)
-        shutil.rmtree(hidden)
+        os.rename(os.path.join(exports, str(number)), os.path.join(exports, hidden))
     except OSError as error:
         print(f"version {number} is not deleted: {error}", file=sys.stderr, flush=True)
+    else:
+        _remove(exports, hidden)
+
+
+def _remove(exports: str, hidden: str) -> None:
+    """Deletes a hidden version; the next call tries again if that fails."""
+    try:
+        shutil.rmtree(os.path.join(exports, hidden))
+    except OSError as error:
+        print(f"{hidden} is not deleted: {error}", file=sys.stderr, flush=True)
 
 
 def _restore(prefix: str, session: tf.compat.v1.Session) -> None:

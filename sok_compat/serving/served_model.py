@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.increments import SEEDS
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints, with_tables
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable
@@ -23,8 +24,8 @@ from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import Variable
 from sok_compat.serving.request_gate import RequestGate
-from sok_compat.serving.saved_model import signatures_of, starting_as
-from sok_compat.serving.versions import Version
+from sok_compat.serving.saved_model import ZEROS, signatures_of, starting_as
+from sok_compat.serving.versions import Version, chain_to
 
 tf1 = tf.compat.v1
 _logger = logging.getLogger(__name__)
@@ -40,11 +41,11 @@ class Changes:
 
     Attributes:
       version: the version.
-      feeds: of the ops that write it.
+      feeds: of the ops that write it; None: all contents are replaced.
     """
 
     version: Version
-    feeds: Mapping[Any, np.ndarray]
+    feeds: Mapping[Any, np.ndarray] | None
 
 
 class ServedModel:
@@ -79,6 +80,8 @@ class ServedModel:
         self._session, self._staging = (tf1.Session(graph=graph, config=config) for _ in range(2))
         with graph.as_default(), graphs_of_one_rank(), starting_as(missing_keys):
             self.contents = None if callable(model) else _own_contents(os.fspath(model))
+            self._seeds = _seeds_in(self.contents) if self.contents else {}
+            self._has_seeds = missing_keys != ZEROS
             if callable(model):
                 signatures = signatures_of(model())
             else:
@@ -147,6 +150,7 @@ class ServedModel:
             raise FileError(f"{version.prefix} has been replaced")
         with self._session.graph.as_default(), _as_file_errors():
             self._saver.restore(self._session, version.prefix)
+        self._seeds = _seeds_in(chain_to(version)[0])
         self.contents = version
 
     def read(self, version: Version) -> Changes:
@@ -157,6 +161,8 @@ class ServedModel:
         """
         prefix = version.prefix
         is_next = self.contents is not None and version.base_id == self.contents.id
+        if not is_next and self._has_seeds and _seeds_in(chain_to(version)[0]) != self._seeds:
+            return Changes(version, None)  # missing keys have other first values
         bundle = Bundle(prefix)
         for name in bundle.tensors.keys() & set(self._names_of_others):
             bundle.check(name)  # TensorFlow's reader ends the process if it is damaged
@@ -179,8 +185,11 @@ class ServedModel:
             before, self.contents = self.contents, None
             assert before is not None
             try:
-                self._session.run(self._swap, changes.feeds)
-                self.contents = changes.version
+                if changes.feeds is None:
+                    self._restore(changes.version)
+                else:
+                    self._session.run(self._swap, changes.feeds)
+                    self.contents = changes.version
             except BaseException:  # an interrupt, too
                 try:
                     self._restore(before)
@@ -202,6 +211,18 @@ def _own_contents(folder: str) -> Version:
         return Version.at(prefix)
     except FileError:  # it has no variables, or is not on this machine
         return Version(prefix, "", None, 0.0)
+
+
+def _seeds_in(whole: Version) -> dict[str, int]:
+    """{name: number} of what the first values of keys are drawn from, in a whole checkpoint."""
+    try:
+        bundle = Bundle(whole.prefix)
+    except FileError:
+        return {}  # whoever reads the file tells
+    tensors = bundle.tensors.items()
+    names = [name for name, each in tensors if name.endswith(SEEDS) and each.dtype == "int64"]
+    pieces = [(name, piece) for name in names for _, piece in bundle.array(name).pieces()]
+    return {name: int(np.ravel(piece)[0]) for name, piece in pieces if np.size(piece)}
 
 
 def _refuse_other_contents() -> None:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.serving import follow
+from sok_compat.serving.versions import latest_version
 from tests.support.saves.followed_model import NUM_KEYS, TABLES, Trainer, build, key_of
 
 tf1 = tf.compat.v1
@@ -95,7 +96,7 @@ def test_a_checkpoint_that_is_deleted_meanwhile(trainer, tmp_path):
 
 
 def test_a_version_that_cannot_be_deleted(trainer, tmp_path, monkeypatch, capsys):
-    """Is hidden from servers, and the new one is there."""
+    """Is hidden from servers, the new one is there, and the next call deletes it."""
     folder, exports = f"{tmp_path}/trained", f"{tmp_path}/exported"
     os.makedirs(f"{exports}/1")
 
@@ -111,8 +112,10 @@ def test_a_version_that_cannot_be_deleted(trainer, tmp_path, monkeypatch, capsys
         patches.setattr(follow.shutil, "rmtree", fail)
         path = follow.export_latest(build, folder, exports, keep=1, missing_keys="zeros")
     assert path == f"{exports}/2"
-    assert "version 1 is not deleted: " in capsys.readouterr().err
+    assert ".1.deleted is not deleted: " in capsys.readouterr().err
     assert sorted(os.listdir(exports)) == [".1.deleted", "2"]
+    assert follow.export_latest(build, folder, exports, missing_keys="zeros") is None
+    assert os.listdir(exports) == ["2"]
 
 
 def test_the_command(trainer, tmp_path, capsys):
@@ -141,3 +144,17 @@ def test_arguments(wrong, message, capsys):
     with pytest.raises(SystemExit):
         follow.main(["trained", "exported", *wrong])
     assert message in capsys.readouterr().err
+
+
+def test_a_copied_folder(trainer, tmp_path):
+    """Its `checkpoint` names the trainer's path; its own files count, if they are there."""
+    trained, copied, exports = (f"{tmp_path}/{name}" for name in ("trained", "copied", "exported"))
+    trainer(1)
+    with open(f"{trained}/checkpoint", "w") as file:
+        file.write(f'model_checkpoint_path: "{trained}/model-1"\n')
+    shutil.copytree(trained, copied)
+    trainer(2)
+    assert latest_version(copied).prefix == f"{copied}/model-1"
+    shutil.rmtree(trained)
+    path = follow.export_latest(build, copied, exports, missing_keys="zeros")
+    assert number_in(path) == 1

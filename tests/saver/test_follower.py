@@ -262,6 +262,34 @@ def test_rows_of_two_bytes(graph, tmp_path):
             assert served.tolist() == [n + 0.5 if n <= number else 0 for n in range(3)]
 
 
+def test_first_values_of_another_series(graph, tmp_path):
+    """Of a trainer that began anew: missing keys have its first values, not those before."""
+
+    def model(seed):
+        keys = tf1.placeholder(tf.int64, [None])
+        table = Table(None, 3, "uniform", name="t", seed=seed)
+        (rows,) = lookup_group([Lookup(table, keys)], insert=False)
+        return table, keys, rows
+
+    def build_of_another_seed():
+        _, keys, rows = model(seed=3)
+        return {"keys": keys}, {"rows": rows}
+
+    save_tables_in_checkpoints()
+    with Follower(build_of_another_seed, tmp_path) as follower:
+        for seed in (1, 2):
+            with tf.Graph().as_default(), tf1.Session() as session:
+                table, keys, rows = model(seed)
+                insert = ops.sok_insert_rows(table.table_handle, [5], [[float(seed)] * 3])
+                saver = IncrementalSaver()
+                session.run(tf1.global_variables_initializer())
+                session.run(insert)
+                path = saver.save(session, f"{tmp_path}/model", seed)
+                expected = session.run(rows, {keys: [5, 6, 7]})
+            follower.wait(os.path.basename(path), SECONDS)
+            np.testing.assert_array_equal(follower.run({"keys": [5, 6, 7]})["rows"], expected)
+
+
 def test_arguments(folder, follower):
     folder.publish(1)
     follower.wait(timeout=SECONDS)

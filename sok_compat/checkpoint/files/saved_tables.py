@@ -157,9 +157,13 @@ def _latest(folder, state):
         raise FileError(f"{state} does not name the latest checkpoint")
     try:
         escaped = match[1].decode("ascii", "backslashreplace")  # newer protobufs write UTF-8
-        prefix = os.path.join(folder, ast.literal_eval("b" + escaped).decode())
+        named = ast.literal_eval("b" + escaped).decode()
     except (ValueError, SyntaxError) as error:
         raise FileError(f"{state} does not name the latest checkpoint: {error}") from error
+    prefix = os.path.join(folder, named)
+    own = os.path.join(folder, os.path.basename(named))
+    if os.path.isabs(named) and os.path.exists(f"{own}.index"):  # the folder may be a copy
+        prefix = own
     if not os.path.exists(f"{prefix}.index"):
         raise FileError(f"{prefix}.index is missing, which {state} says is the latest checkpoint")
     return prefix
