@@ -11,7 +11,9 @@ import tensorflow as tf
 from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
 from sok_compat.checkpoint.sessions.savers_of_ranks import has_shared_tables
 from sok_compat.checkpoint.sessions.saving_steps import saving_steps
+from sok_compat.checkpoint.tool.changes import check_has_pyarrow, write_changes
 from sok_compat.ranks.allgather_strings import value_of_rank_0
+from sok_compat.ranks.identity import current_ranks
 
 tf1 = tf.compat.v1
 
@@ -36,6 +38,7 @@ class IncrementalSaverHook(tf.compat.v1.train.SessionRunHook):
         save_secs: float | None = None,
         save_steps: int | None = None,
         checkpoint_basename: str = "model.ckpt",
+        changes_dir: str | None = None,
     ) -> None:
         """Give either save_secs or save_steps.
 
@@ -45,8 +48,12 @@ class IncrementalSaverHook(tf.compat.v1.train.SessionRunHook):
           save_secs: seconds between two increments.
           save_steps: steps between two increments.
           checkpoint_basename: name of the files, before the step.
+          changes_dir: a folder for feature stores, where rank 0 writes what each checkpoint of the
+            saver changes, whole or an increment, as `<name of the checkpoint>.parquet`. Steps wait
+            meanwhile.
 
         Raises:
+          FileError: changes_dir is given, and pyarrow is missing.
           TypeError: the saver is not an IncrementalSaver.
           ValueError: both or none of save_secs and save_steps are given, or it is not above 0.
         """
@@ -63,6 +70,10 @@ class IncrementalSaverHook(tf.compat.v1.train.SessionRunHook):
         self._saver = saver
         self._path = os.path.join(checkpoint_dir, checkpoint_basename)
         self._seconds, self._num_steps = save_secs, save_steps
+        self._changes_dir, self._last_changes = changes_dir, saver.last_saved
+        if changes_dir is not None:
+            check_has_pyarrow()
+            os.makedirs(changes_dir, exist_ok=True)
 
     def begin(self) -> None:
         """Finds the global step; creates no op.
@@ -85,14 +96,34 @@ class IncrementalSaverHook(tf.compat.v1.train.SessionRunHook):
         self._path_of_all = path
         self._steps = saving_steps(seconds, steps, self._graph)
         self._steps.note_saved(int(session.run(self._global_step)))
+        self._write_changes()
 
     def after_run(self, run_context: tf.compat.v1.train.SessionRunContext, run_values: Any) -> None:
         """Saves an increment if one is due in this step."""
         del run_values
         session = run_context.session
         step = int(session.run(self._global_step))
+        self._write_changes()  # of the other hook's checkpoint
         if self._steps.is_saved(step) or not self._steps.is_due(step):
             return
         self._steps.note_saved(step)
         if self._saver.last_saved != self._saver.path_of(self._path_of_all, step):
             self._saver.save_increment(session, self._path_of_all, step)
+            self._write_changes()
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        """Writes what the other hook's last checkpoint changes, if it has saved before."""
+        del session
+        self._write_changes()
+
+    def _write_changes(self):
+        """Writes those of the checkpoints that have been saved since they were written last."""
+        if self._changes_dir is None:
+            return
+        chain = self._saver.chain
+        first = 1 + chain.index(self._last_changes) if self._last_changes in chain else 0
+        for saved in chain[first:]:
+            self._last_changes = saved
+            if current_ranks().rank == 0 or not has_shared_tables(self._graph):
+                file = f"{os.path.basename(saved)}.parquet"
+                write_changes(saved, os.path.join(self._changes_dir, file))

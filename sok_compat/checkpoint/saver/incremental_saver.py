@@ -151,6 +151,11 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
         return len(self._of_increments.bases) > 0
 
     @property
+    def chain(self) -> list[str]:
+        """The paths of the last saved whole checkpoint and of its increments."""
+        return [each.path for each in self._chain]
+
+    @property
     def last_saved(self) -> str | None:
         """The path of the last saved checkpoint; None if none was saved yet."""
         return self._chain[-1].path if self._chain else None
@@ -192,7 +197,7 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
             raise ValueError(
                 f"an increment of {last} is saved in the folder of that one, {folder!r}, got {path}"
             )
-        if path in [each.path for each in self._chain]:
+        if path in self.chain:
             raise ValueError(
                 f"{path} is needed to restore the increment: give the increment another path, or a "
                 "global_step"

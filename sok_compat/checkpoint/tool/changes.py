@@ -25,6 +25,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def check_has_pyarrow() -> None:
+    """Raises FileError if pyarrow is missing."""
+    import sok_compat.checkpoint.tool.parquet_changes  # noqa: F401
+
+
 def write_changes(
     path: str | os.PathLike[str], to: str | os.PathLike[str], table: str | None = None
 ) -> int:
@@ -48,11 +53,11 @@ def write_changes(
     arrays = dict(_arrays_in(saved))
     if table is not None and table not in arrays:
         raise FileError(f"{path} has no table {table}; its tables: {', '.join(arrays) or 'none'}")
-    step = _step_of(saved)
+    chosen, step = [*arrays] if table is None else [table], _step_of(saved)
     with contextlib.ExitStack() as stack:
         whole = Whole(os.fspath(to), stack)
-        with naming(whole.path), Writer(whole.until) as writer:
-            for name in arrays if table is None else [table]:
+        with naming(whole.path), Writer(whole.until, [] if saved.base else chosen) as writer:
+            for name in chosen:
                 keys, rows, gone = arrays[name]
                 for ranks, some, their_rows in _in_pieces([keys, rows]):
                     writer.append(name, step, ranks, some, their_rows)

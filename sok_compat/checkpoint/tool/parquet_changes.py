@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,14 +30,16 @@ SCHEMA = pa.schema(
         ("row", pa.list_(pa.float32())),  # null for DELETE
     ]
 )
+_WHOLE = b"whole"  # metadata of a file: names of tables of which earlier keys are gone, as JSON
 _BATCH_ROWS = 1 << 14
 
 
 class Writer(pq.ParquetWriter):
     """A file of SCHEMA."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path, SCHEMA)
+    def __init__(self, path: str, wholes: Sequence[str]) -> None:
+        """`wholes`: the tables of which the file will have all keys."""
+        super().__init__(path, SCHEMA.with_metadata({_WHOLE: json.dumps([*wholes])}))
         self.num_changes = 0
 
     def append(
@@ -69,8 +72,17 @@ class Writer(pq.ParquetWriter):
             pa.array(keys.astype(np.int64), pa.int64()),
             column,
         ]
-        self.write_batch(pa.record_batch(columns, schema=SCHEMA))
+        self.write_batch(pa.record_batch(columns, schema=self.schema))
         self.num_changes += count
+
+
+def _wholes_in(path: str) -> list[str]:
+    """The tables of which a file has all keys."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        return json.loads(metadata.get(_WHOLE, b"[]"))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FileError(f"{path} is not a Parquet file, or damaged: {error}") from error
 
 
 def has_changes(path: str) -> bool:
@@ -96,6 +108,8 @@ class Reader:
         self.paths, self._table = paths, table
         keys, are_upserts = [np.zeros(0, np.int64)], [np.zeros(0, bool)]
         for path in paths:
+            if table in _wholes_in(path):
+                are_upserts = [np.zeros_like(each) for each in are_upserts]
             for batch in self._batches(path, with_rows=False):
                 keys.append(batch["key"])
                 are_upserts.append(batch["is_upsert"])

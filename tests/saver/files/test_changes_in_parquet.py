@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Increments as Parquet files, and what the tool reads of them."""
 
+import json
 import pathlib
 import re
 
@@ -12,7 +13,7 @@ import sok_compat
 from sok_compat.checkpoint.tool.command_line import main
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables import Table
-from tests.support.saves.followed_model import DIM, NUM_KEYS, TABLES, key_of, training
+from tests.support.saves.followed_model import DIM, NUM_KEYS, TABLES, Trainer, key_of, training
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -60,7 +61,10 @@ def test_each_change_is_a_row(folder, files, capsys):
 
 
 def test_a_whole_checkpoint_is_upserts(files):
+    """Of all keys, as its metadata says."""
     assert set(pq.read_table(files[0])["op"].to_pylist()) == {"upsert"}
+    wholes = [json.loads(pq.read_schema(file).metadata[b"whole"]) for file in files]
+    assert wholes == [[*TABLES], [], []]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -95,6 +99,35 @@ def test_rows_of_two_bytes(graph, tmp_path, dtype, capsys):
     for given in (arrays, files[:2]):
         assert main(["import", dump, "--table", "t", "--from", *given]) == 0
         assert main(["diff", paths[2], dump, "--table", "t"]) == 0
+
+
+def test_written_while_training(graph, tmp_path, capsys):
+    """By the hook, for each checkpoint of the saver: together they are the last one."""
+    folder, changes = str(tmp_path / "trained"), str(tmp_path / "changes")
+    trainer = Trainer()
+    tf1.train.create_global_step()
+    hook = sok_compat.IncrementalSaverHook(trainer.saver, folder, save_steps=1, changes_dir=changes)
+    step = tf1.assign_add(tf1.train.get_global_step(), 1)
+    scaffold = tf1.train.Scaffold(saver=trainer.saver)
+    with tf1.train.MonitoredTrainingSession(
+        checkpoint_dir=folder, scaffold=scaffold, hooks=[hook], save_checkpoint_steps=4
+    ) as session:
+        numbers = iter(range(1, 7))
+        for _ in range(1, 7):
+            session.run_step_fn(
+                lambda step_context: trainer.make(step_context.session, next(numbers))
+            )
+            session.run(step)
+    files = [f"{changes}/model.ckpt-{number}.parquet" for number in range(7)]
+    assert sorted(map(str, pathlib.Path(changes).iterdir())) == files
+    sizes = [pq.read_metadata(file).num_rows for file in files]
+    assert sizes[0] == 0 and sizes[4] == 2 * (NUM_KEYS + 1) and sizes[5] == 2 * (NUM_KEYS + 2)
+    dump = f"{tmp_path}/dump"
+    assert main(["import", dump, "--table", "left", "--from", *files]) == 0
+    capsys.readouterr()
+    main(["diff", f"{folder}/model.ckpt-6", dump, "--table", "left"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"table left: {NUM_KEYS + 1} keys in both", "  only in one: versions, freqs"]
 
 
 def test_only_one_table(folder, tmp_path):
