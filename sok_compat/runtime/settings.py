@@ -23,6 +23,13 @@ def _seconds(text):
     return seconds
 
 
+def _count(text):
+    count = int(text)
+    if count < 0:
+        raise ValueError
+    return count
+
+
 def _true_or_false(text):
     return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
 
@@ -105,6 +112,15 @@ CHECKPOINTS_ON_RANK_0 = Setting(
     "1: rank 0 alone writes and reads the files of checkpoints",
     "hosts without a shared disk",
 )
+SAVE_MEMORY = Setting(
+    "SOK_SAVE_MEMORY_MIB",
+    "128",
+    "a whole number of MiB >= 0",
+    _count,
+    "memory of a rank for what a save of a checkpoint has copied and the disk has not taken; steps "
+    "go on once all is copied",
+    "jobs that save larger tables while they train",
+)
 COLLECTIVE_STRATEGY = Setting(
     "COLLECTIVE_STRATEGY",
     "sok",
@@ -160,6 +176,7 @@ SETTINGS = (
     ROW_DTYPE,
     EXCHANGE_BY_NCCL,
     CHECKPOINTS_ON_RANK_0,
+    SAVE_MEMORY,
     COLLECTIVE_STRATEGY,
     RECORD_FREQUENCIES,
     RECORD_VERSIONS,

@@ -14,7 +14,7 @@ from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.identity import is_connected
 from sok_compat.runtime.graphs import outside
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0, STALL_TIMEOUT
+from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0, SAVE_MEMORY, STALL_TIMEOUT
 from sok_compat.runtime.tf_versions import BaseSaverBuilder
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def save_checkpoint(
                 slices=[spec.slice_spec or "" for spec, _ in saved],
                 num_ranks=ranks.size,
                 on_rank_0=on_rank_0,
+                most_bytes=SAVE_MEMORY.value() << 20,
             )
     last = checkpoint.op
     for each, collectives in zip(tables, to_save):

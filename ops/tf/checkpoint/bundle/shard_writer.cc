@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/checkpoint/bundle/shard_writer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/formats/bundle/bundle.h"
@@ -43,22 +44,22 @@ void WriteTensors(const std::string& prefix, const std::vector<TensorToSave>& te
 
 }  // namespace
 
-ShardWriter::ShardWriter(const std::string& prefix, const std::vector<TensorToSave>& tensors)
-    : prefix_(prefix) {
+ShardWriter::ShardWriter(const std::string& prefix, const std::vector<TensorToSave>& tensors,
+                         size_t most_bytes)
+    : prefix_(prefix),
+      async_writer_([this](const char* bytes, size_t size) { Write(bytes, size); }, most_bytes) {
   WriteTensors(prefix, tensors);
   entries_ = ReadIndex(prefix);
   data_.emplace(TfFileSystem(), DataPath(prefix, 0, 1), /*appends=*/true);
   num_bytes_ = TfFileSystem().Size(data_->path());
 }
 
-ShardWriter::ShardWriter() = default;
+ShardWriter::ShardWriter()
+    : async_writer_([this](const char* bytes, size_t size) { Write(bytes, size); }) {}
 
 ShardWriter::~ShardWriter() = default;
 
-void ShardWriter::SetSink(Sink sink) {
-  async_writer_.reset();  // may be using the current sink
-  sink_ = std::move(sink);
-}
+void ShardWriter::SetSink(Sink sink) { sink_ = std::move(sink); }
 
 void ShardWriter::Begin(const std::string& name, tf::DataType dtype, const tf::TensorShape& shape,
                         int64_t first, int64_t count) {
@@ -85,23 +86,21 @@ void ShardWriter::BeginWhole(const std::string& name, tf::DataType dtype,
   entry_.set_offset(num_bytes_);
   entry_.set_size(shape.num_elements() * tf::DataTypeSize(dtype));
   bytes_to_come_ = entry_.size();
-  sum_ = 0;
 }
 
 void ShardWriter::Append(const void* data, size_t num_bytes) {
-  if (async_writer_) async_writer_->Finish();
-  Write(static_cast<const char*>(data), num_bytes);
+  const auto* bytes = static_cast<const char*>(data);
+  std::copy(bytes, bytes + num_bytes, Buffer(num_bytes));
+  AppendBuffer(num_bytes);
 }
 
-char* ShardWriter::Buffer(size_t num_bytes) {
-  if (!async_writer_) {
-    async_writer_ = std::make_unique<AsyncWriter>(
-        [this](const char* bytes, size_t size) { Write(bytes, size); });
-  }
-  return async_writer_->Buffer(num_bytes);
-}
+char* ShardWriter::Buffer(size_t num_bytes) { return async_writer_.Buffer(num_bytes); }
 
-void ShardWriter::AppendBuffer(size_t num_bytes) { async_writer_->Put(num_bytes); }
+void ShardWriter::AppendBuffer(size_t num_bytes) {
+  async_writer_.Put(num_bytes);
+  bytes_to_come_ -= static_cast<int64_t>(num_bytes);
+  num_bytes_ += static_cast<int64_t>(num_bytes);
+}
 
 void ShardWriter::Write(const char* data, size_t num_bytes) {
   if (data_)
@@ -109,28 +108,32 @@ void ShardWriter::Write(const char* data, size_t num_bytes) {
   else
     sink_(data, num_bytes);
   sum_ = tf::crc32c::Extend(sum_, data, num_bytes);
-  bytes_to_come_ -= static_cast<int64_t>(num_bytes);
-  num_bytes_ += static_cast<int64_t>(num_bytes);
   saved_bytes += static_cast<int64_t>(num_bytes);
 }
 
 void ShardWriter::End() {
-  if (async_writer_) async_writer_->Finish();
   if (bytes_to_come_ != 0) {
     Throw(ErrorCode::kIo, name_, " was given ", bytes_to_come_,
           " bytes fewer than its shape needs");
   }
-  entry_.set_crc32c(tf::crc32c::Mask(sum_));
-  AddEntry(name_, entry_);
+  async_writer_.Then([this, entry = entry_, added = AddEntry(name_, entry_)]() mutable {
+    entry.set_crc32c(tf::crc32c::Mask(std::exchange(sum_, 0)));
+    *added = entry.SerializeAsString();
+  });
 }
 
-void ShardWriter::AddEntry(const std::string& name, const tf::BundleEntryProto& entry) {
-  if (entries_.emplace(name, entry.SerializeAsString()).second) return;
+void ShardWriter::AwaitWritten() { async_writer_.Finish(); }
+
+/// Returns its place.
+std::string* ShardWriter::AddEntry(const std::string& name, const tf::BundleEntryProto& entry) {
+  const auto [place, is_new] = entries_.emplace(name, entry.SerializeAsString());
+  if (is_new) return &place->second;
   Throw(ErrorCode::kInvalidArgument, "two tensors of the checkpoint have the name ", name,
         ": give the saver a dict with distinct names");
 }
 
 int64_t ShardWriter::Finish() {
+  AwaitWritten();
   if (data_) {
     data_->Finish();
     WriteIndex(prefix_, entries_);

@@ -31,8 +31,9 @@ struct TensorToSave {
 /// thread.
 class ShardWriter {
  public:
-  /// The bundle begins with `tensors`.
-  ShardWriter(const std::string& prefix, const std::vector<TensorToSave>& tensors);
+  /// The bundle begins with `tensors`. `most_bytes`: of what waits in memory for the disk.
+  ShardWriter(const std::string& prefix, const std::vector<TensorToSave>& tensors,
+              size_t most_bytes);
   /// For a part without local files: its bytes go to the sink given to SetSink, and the receiver
   /// writes the index, from `entries`.
   ShardWriter();
@@ -40,8 +41,8 @@ class ShardWriter {
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
-  /// Receives the bytes written from now on. Whoever sets a sink must reset it to nullptr, even
-  /// after a failure; nothing is written afterwards.
+  /// Receives the bytes written from now on, on another thread. Whoever sets a sink must await
+  /// them and reset it to nullptr, even after a failure; nothing is written afterwards.
   using Sink = std::function<void(const char* data, size_t num_bytes)>;
   void SetSink(Sink sink);
 
@@ -53,20 +54,22 @@ class ShardWriter {
                   const tensorflow::TensorShape& shape);
   /// Appends bytes of its elements, as in memory.
   void Append(const void* data, size_t num_bytes);
-  /// As Append, in two steps: a buffer for the caller to fill, and its release. Writing continues
-  /// in the background.
+  /// As Append, in two steps: a buffer for the caller to fill, and its release.
   char* Buffer(size_t num_bytes);
   void AppendBuffer(size_t num_bytes);
   /// Throws if the number of bytes does not match the shape.
   void End();
+  /// All calls above return before their bytes are written, and throw what went wrong before.
+  void AwaitWritten();
 
   /// Writes the index. Returns the size of the data, which is on the disk now.
   int64_t Finish();
+  /// Valid after AwaitWritten.
   const BundleEntries& entries() const { return entries_; }
 
  private:
   void Write(const char* data, size_t num_bytes);
-  void AddEntry(const std::string& name, const tensorflow::BundleEntryProto& entry);
+  std::string* AddEntry(const std::string& name, const tensorflow::BundleEntryProto& entry);
 
   const std::string prefix_;
   std::optional<SyncedFile> data_;  // nullopt if there is a sink
@@ -74,13 +77,13 @@ class ShardWriter {
   int64_t num_bytes_ = 0;
   BundleEntries entries_;
 
-  // The tensor being written.
+  // The tensor that the caller appends to.
   std::string name_;
   tensorflow::BundleEntryProto entry_;
   int64_t bytes_to_come_ = 0;
-  uint32_t sum_ = 0;
 
-  std::unique_ptr<AsyncWriter> async_writer_;  // calls Write; must be destroyed first
+  uint32_t sum_ = 0;          // of the tensor being written
+  AsyncWriter async_writer_;  // calls Write; must be destroyed first
 };
 
 }  // namespace sok

@@ -28,6 +28,7 @@ REGISTER_OP("SokBeginCheckpoint")
     .Attr("slices: list(string) >= 0")
     .Attr("num_ranks: int >= 1")
     .Attr("on_rank_0: bool = false")
+    .Attr("most_bytes: int >= 0 = 0")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
@@ -36,14 +37,16 @@ REGISTER_OP("SokBeginCheckpoint")
         "is removed. With on_rank_0, rank 0 writes all parts, to its prefix, and the other ranks "
         "write no file. With a `base`, tables record fingerprints of the saved rows: '' makes a "
         "whole checkpoint, '<name>\\n<id>' an increment of that one, in the same folder; all "
-        "ranks use rank 0's. `steps` is the output of SokHoldCheckpointBarrier.");
+        "ranks use rank 0's. `steps` is the output of SokHoldCheckpointBarrier. Of this rank's "
+        "part, most_bytes may wait in memory for the disk.");
 
 REGISTER_OP("SokCommitCheckpoint")
     .Input("checkpoint: variant") SOK_COLLECTIVES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Turns the parts of all ranks into a checkpoint atomically, replacing an earlier one of "
-        "that name. Rank 0 does it; its result is that of all ranks.");
+        "Lets steps go on, and turns the parts of all ranks into a checkpoint atomically, "
+        "replacing "
+        "an earlier one of that name. Rank 0 does it; its result is that of all ranks.");
 
 REGISTER_OP("SokSavedBase")
     .Input("table: resource")
@@ -68,6 +71,7 @@ class BeginCheckpointOp : public CommunicatingOp {
         slices_(Attribute<std::vector<std::string>>(ctx, "slices")),
         num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
         on_rank_0_(Attribute<bool>(ctx, "on_rank_0")),
+        most_bytes_(Attribute<int64_t>(ctx, "most_bytes")),
         num_bases_(Attribute<int64_t>(ctx, "num_bases")) {
     OP_REQUIRES(ctx, num_bases_ <= 1, absl::InvalidArgumentError("num_bases must be 0 or 1"));
   }
@@ -127,7 +131,8 @@ class BeginCheckpointOp : public CommunicatingOp {
     std::vector<TensorToSave> tensors = Tensors(ctx);
     if (checkpoint->series && own_rank == 0)
       tensors.push_back({CheckpointInSeries::kTensor, "", TensorOf(checkpoint->series->Texts())});
-    checkpoint->writer = std::make_unique<ShardWriter>(files.PartOf(own_rank), tensors);
+    checkpoint->writer = std::make_unique<ShardWriter>(files.PartOf(own_rank), tensors,
+                                                       static_cast<size_t>(most_bytes_));
     for (int64_t rank = 1; on_rank_0_ && rank < num_ranks_; ++rank) {
       checkpoint->received.push_back(
           std::make_unique<SyncedFile>(TfFileSystem(), DataPath(files.PartOf(rank), 0, 1)));
@@ -158,6 +163,7 @@ class BeginCheckpointOp : public CommunicatingOp {
   const std::vector<std::string> names_, slices_;
   const int64_t num_ranks_;
   const bool on_rank_0_;
+  const int64_t most_bytes_;
   const int64_t num_bases_;
 };
 
@@ -169,8 +175,9 @@ class CommitCheckpointOp : public CommunicatingOp {
   void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) override {
     const std::shared_ptr<CheckpointTransaction> checkpoint =
         CheckpointIn(Input(ctx, "checkpoint"));
+    communicator.Share();  // all ranks have copied their tables; parts may still wait for the disk
+    checkpoint->steps->Release();
     const std::vector<int64_t> data_bytes = communicator.ShareNumber(checkpoint->writer->Finish());
-    checkpoint->steps->Release();  // all ranks have written their parts
     if (checkpoint->on_rank_0) GatherIndexes(communicator, *checkpoint);
     if (communicator.rank() == 0) checkpoint->files->Commit(data_bytes);
     communicator.Share();

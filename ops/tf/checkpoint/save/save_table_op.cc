@@ -41,7 +41,13 @@ class SinkOf {
   SinkOf(ShardWriter* writer, GatheredParts* parts) : writer_(writer) {
     writer_->SetSink([parts](const char* data, size_t size) { parts->Send(data, size); });
   }
-  ~SinkOf() { writer_->SetSink(nullptr); }
+  ~SinkOf() {
+    try {
+      writer_->AwaitWritten();
+    } catch (...) {  // the writer keeps the error
+    }
+    writer_->SetSink(nullptr);
+  }
   SinkOf(const SinkOf&) = delete;
   SinkOf& operator=(const SinkOf&) = delete;
 
@@ -93,6 +99,7 @@ class SaveTableOp : public WholeTableOp {
         GatheredParts parts(communicator);
         const SinkOf sink(checkpoint->writer.get(), &parts);
         Write(saved, communicator, *checkpoint);
+        checkpoint->writer->AwaitWritten();
         parts.EndSending();
       }
     });
