@@ -19,7 +19,7 @@ from sok_compat.runtime.graphs import state_of
 from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable
 from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable
 from sok_compat.sparse_operation_kit.optimizer import OptimizerWrapper
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.training.rows_of_gradients import (
     is_newer_keras,
     make_slots_of_tables,

@@ -30,7 +30,7 @@ from sok_compat.sparse_operation_kit.variables.slots_by_key import (
 )
 from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.rows.row_writes import write_rows
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 from sok_compat.tables.table_arguments import checked_row_dtype
 

@@ -3,7 +3,7 @@
 
 from sok_compat.tables.known_tables import connected_ranks
 from sok_compat.tables.placement import Placement
-from sok_compat.tables.slots import slot_for
+from sok_compat.tables.slots.registry import slot_for
 from sok_compat.tables.table import Table
 
 __all__ = ["Placement", "Table", "connected_ranks", "slot_for"]

@@ -7,10 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.ranks.identity import Ranks
 from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.stored.storage import Storage
+from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY
 from sok_compat.tables.words import Words
 
 
@@ -46,3 +48,18 @@ class TableInterface(PlaneVariable):
     file_attributes: dict[str, Any]
     words: Words
     load_ops: tuple[tf.Tensor, tf.Operation] | None = None  # what `load` feeds and runs
+
+    @property
+    def op_capacity(self) -> int:
+        """The capacity as the op library knows it."""
+        return UNDECLARED_CAPACITY if self.capacity is None else self.capacity
+
+    @property
+    def ranks(self) -> Ranks:
+        """The Ranks that share the table."""
+        return self.placement.ranks
+
+    @property
+    def counts_keys(self) -> bool:
+        """Whether gradients of lookups count their keys."""
+        return self.history is not None and self.history.counts_keys

@@ -12,7 +12,7 @@ from sok_compat.ranks.identity import Ranks, connect_ranks
 from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.plane_variable import PlaneVariable
-from sok_compat.tables.slot_names import owner_by_name
+from sok_compat.tables.slots.slot_names import owner_by_name
 
 # {unique id: table}; graphs know theirs
 _eager_tables: weakref.WeakValueDictionary[str, TableInterface] = weakref.WeakValueDictionary()

@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.identity import Ranks
 from sok_compat.ranks.same_on_all_ranks import check_same_table
 from sok_compat.runtime import integrations
 from sok_compat.runtime.devices import table_device
@@ -29,12 +28,11 @@ from sok_compat.tables.rows import row_reads, row_updates
 from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
 from sok_compat.tables.shows import Shown
-from sok_compat.tables.slot_variable import SlotVariable
-from sok_compat.tables.slots import Slots
+from sok_compat.tables.slots.registry import Slots
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.stored.description import describe_in_graph
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table_arguments import (
-    UNDECLARED_CAPACITY,
     checked_files,
     checked_key_dtype,
     checked_rounding,
@@ -215,16 +213,6 @@ class Table(TableInterface):
             + ("" if self.history is None else f", {self.history}")
         )
 
-    @property
-    def op_capacity(self) -> int:
-        """The capacity as the op library knows it."""
-        return UNDECLARED_CAPACITY if self.capacity is None else self.capacity
-
-    @property
-    def ranks(self) -> Ranks:
-        """The Ranks that share the table."""
-        return self.placement.ranks
-
     @classmethod
     def _variable_call(cls, *args: Any, **kwargs: Any) -> None:
         """Stops TensorFlow from matching positional arguments with those of tf.Variable."""
@@ -307,11 +295,6 @@ class Table(TableInterface):
         keys, rows = ops.sok_export_table(self.table_handle)
         rows.set_shape([None, self.dim])
         return keys, rows
-
-    @property
-    def counts_keys(self) -> bool:
-        """Whether gradients of lookups count their keys."""
-        return self.history is not None and self.history.counts_keys
 
     def before_save(self) -> tf.Operation | None:
         """Returns the op to run before a checkpoint of the table is written, or None."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.tables.slots import slot_for
+from sok_compat.tables.slots.registry import slot_for
 from sok_compat.training.stock_rules import AppliedRule
 
 if TYPE_CHECKING:
     from tensorflow.compat.v1.train import AdamOptimizer as _AdamMixin
 
-    from sok_compat.tables.slot_variable import SlotVariable
+    from sok_compat.tables.slots.slot_variable import SlotVariable
     from sok_compat.tables.table import Table
 else:
     _AdamMixin = object  # an optimizer lists AdamOptimizer itself as its last base

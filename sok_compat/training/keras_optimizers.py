@@ -32,8 +32,8 @@ from sok_compat.tables.rows.shown_rows import (
     showing_rows_in_use,
     showing_some_rows,
 )
-from sok_compat.tables.slot_names import owner_by_name
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_names import owner_by_name
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 from sok_compat.training.keras_3_tables import adapt_optimizers_of_keras_3, check_optimizer
 from sok_compat.training.slot_creation import make_slot_or_variable

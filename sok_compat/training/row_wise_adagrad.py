@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import members
-from sok_compat.tables.slots import slot_for
+from sok_compat.tables.slots.registry import slot_for
 from sok_compat.tables.table import Table
 from sok_compat.training.stock_rules import AppliedRule
 from sok_compat.training.table_updates import UpdatesTables

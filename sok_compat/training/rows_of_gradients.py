@@ -19,7 +19,7 @@ from sok_compat.runtime.tf_versions import has_keras_2, keras_optimizers, make_s
 from sok_compat.tables.rows.optimizer_updates import check_stock_optimizer
 from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.shown_rows import showing_all_rows, showing_rows_of, showing_some_rows
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 from sok_compat.training.update_scope import UpdateScope
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.tables.rows.shown_rows import is_showing_some_rows
-from sok_compat.tables.slot_names import owner_by_name
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_names import owner_by_name
+from sok_compat.tables.slots.slot_variable import SlotVariable
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table

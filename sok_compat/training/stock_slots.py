@@ -14,7 +14,7 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import NoDependency, members
 from sok_compat.tables.declared_capacity import warn_of_declared_capacity
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot_or_variable
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sok_compat.lookup import group
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from tests.support.assertions import assert_close
 from tests.support.bags import sparse_tensor
 from tests.support.cases.layer_cases import LayerCase

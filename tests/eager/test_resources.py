@@ -13,7 +13,7 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.runtime.tf_versions import variable_of
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.processes.subprocess_python import run_python
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
-from sok_compat.tables.slots import slot_for
+from sok_compat.tables.slots.registry import slot_for
 from tests.support.assertions import TOLERANCE
 from tests.support.cases.keras_models import DENSE, KEYS, SPARSE, STYLES, batches
 from tests.support.processes.subprocess_python import run_python

@@ -10,7 +10,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables, load_tables
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
-from sok_compat.tables.slots import slot_for
+from sok_compat.tables.slots.registry import slot_for
 from tests.support.lookups import lookup
 
 tf1 = tf.compat.v1

@@ -8,7 +8,7 @@ import tensorflow as tf
 from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables import Table
-from sok_compat.tables.slots import slot_for
+from sok_compat.tables.slots.registry import slot_for
 from tests.support.lookups import lookup
 
 DIM = 2

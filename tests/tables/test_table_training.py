@@ -8,7 +8,7 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
 from sok_compat.tables.rows.row_generations import rows_of_gradient
-from sok_compat.tables.slots import slot_for
+from sok_compat.tables.slots.registry import slot_for
 from sok_compat.training.fused_adam import adam_step_size, apply_adam, state_of
 from sok_compat.training.update_scope import UpdateScope
 from tests.support.assertions import assert_close

@@ -12,7 +12,7 @@ from sok_compat import checkpoint
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
 from sok_compat.tables.rows.row_generations import rows_of_gradient
-from sok_compat.tables.slots import slot_for
+from sok_compat.tables.slots.registry import slot_for
 from sok_compat.training.fused_adam import adam_step_size, apply_adam, state_of
 from tests.support.lookups import lookup
 from tests.support.processes.subprocess_python import run_python
@@ -294,7 +294,7 @@ def test_hundreds_of_tables_in_a_process():
         import tensorflow as tf
         from sok_compat.tables import Table
         from sok_compat.tables.rows.row_generations import rows_of_gradient
-        from sok_compat.tables.slots import slot_for
+        from sok_compat.tables.slots.registry import slot_for
         from tests.support.lookups import lookup
 
         NUM_TABLES, DIM = 500, 64

@@ -20,8 +20,8 @@ from sok_compat.checkpoint.parts.names_of_parts import suffix_of, whole_name
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import variables_by_name
-from sok_compat.tables.slot_names import owner_by_name
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_names import owner_by_name
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
 _logger = logging.getLogger(__name__)

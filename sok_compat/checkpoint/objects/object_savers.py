@@ -31,7 +31,7 @@ from sok_compat.runtime.tf_versions import (
     members,
 )
 from sok_compat.tables.known_tables import has_rows_of_a_rank, is_part_of_table
-from sok_compat.tables.slot_names import owner_by_name
+from sok_compat.tables.slots.slot_names import owner_by_name
 
 _last = threading.local()  # .path: of the last checkpoint saved with other ranks
 

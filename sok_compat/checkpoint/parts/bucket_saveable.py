@@ -12,7 +12,7 @@ from sok_compat.runtime.settings import RESTORE_OTHER_WIDTHS, SAVE_FILTERED_KEYS
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 
 if TYPE_CHECKING:
-    from sok_compat.tables.slot_variable import SlotVariable
+    from sok_compat.tables.slots.slot_variable import SlotVariable
     from sok_compat.tables.table import Table
 
 

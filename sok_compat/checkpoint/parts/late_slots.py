@@ -15,7 +15,7 @@ from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.runtime.op_library import ops
 
 if TYPE_CHECKING:
-    from sok_compat.tables.slot_variable import SlotVariable
+    from sok_compat.tables.slots.slot_variable import SlotVariable
     from sok_compat.tables.table import Table
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.parts.late_slots import LateSlots
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable
-from sok_compat.tables.slot_names import owner_by_name
+from sok_compat.tables.slots.slot_names import owner_by_name
 
 if TYPE_CHECKING:
     from sok_compat.checkpoint.parts.whole_variable import WholeVariable

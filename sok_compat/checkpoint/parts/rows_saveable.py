@@ -12,7 +12,7 @@ from sok_compat.checkpoint.streams.streamed_save import StreamedTable, collectiv
 from sok_compat.runtime.op_library import ops
 
 if TYPE_CHECKING:
-    from sok_compat.tables.slot_variable import SlotVariable
+    from sok_compat.tables.slots.slot_variable import SlotVariable
     from sok_compat.tables.table import Table
 
 

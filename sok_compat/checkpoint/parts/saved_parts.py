@@ -19,7 +19,7 @@ from sok_compat.checkpoint.streams.streamed_save import StreamedTable
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import BaseSaverBuilder
 from sok_compat.tables.rows.row_scatters import gather_rows, scatter_rows
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
 _logger = logging.getLogger(__name__)

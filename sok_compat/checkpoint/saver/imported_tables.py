@@ -17,7 +17,7 @@ from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.history_methods import evict_keys
 from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.placement import Placement, PlacementKind
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.stored.description import BUCKETS, PARTS, description_of
 from sok_compat.tables.stored.saved_part import SavedPart
 from sok_compat.tables.stored.storage import Storage

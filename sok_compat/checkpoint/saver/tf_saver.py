@@ -33,8 +33,8 @@ from sok_compat.checkpoint.streams.self_reading import (
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable, save_checkpoint
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import BulkSaverBuilder, Variable
-from sok_compat.tables.slot_names import owner_by_name
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_names import owner_by_name
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.stored.description import description_of
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table import Table

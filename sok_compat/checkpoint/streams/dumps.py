@@ -20,7 +20,7 @@ from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.op_library import ops
 
 if TYPE_CHECKING:
-    from sok_compat.tables.slot_variable import SlotVariable
+    from sok_compat.tables.slots.slot_variable import SlotVariable
     from sok_compat.tables.table import Table
 
 

@@ -19,7 +19,7 @@ from sok_compat.runtime.tf_versions import BaseSaverBuilder
 
 if TYPE_CHECKING:
     from sok_compat.ranks.identity import Ranks
-    from sok_compat.tables.slot_variable import SlotVariable
+    from sok_compat.tables.slots.slot_variable import SlotVariable
     from sok_compat.tables.table import Table
 
 

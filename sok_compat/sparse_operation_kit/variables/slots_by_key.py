@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.checked import checked
 from sok_compat.runtime.op_library import ops
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 
 
 def rows_of_slot(slot: SlotVariable) -> tuple[tf.Tensor, tf.Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.tables.interface import TableInterface
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots.slot_variable import SlotVariable
 
 
 class Slots:
