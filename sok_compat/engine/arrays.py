@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 KEY_DTYPES = {name: np.dtype(name) for name in ("int64", "uint32")}
 
 
-def parse_key_dtype(key_dtype: Any) -> np.dtype:
+def parse_key_dtype(key_dtype: str | type | np.dtype) -> np.dtype:
     """Returns np.dtype('int64') or np.dtype('uint32')."""
     try:
         dtype = np.dtype(key_dtype)

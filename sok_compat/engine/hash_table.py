@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from sok_compat.engine.arrays import parse_key_dtype
 from sok_compat.engine.cupy_arrays import CupyArrays
 from sok_compat.engine.initializers import Initializer, parse_initializer
 from sok_compat.engine.numpy_arrays import NumpyArrays
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class HashTable:
@@ -55,7 +58,7 @@ class HashTable:
         name: str = "table",
         initializer: Initializer | str = "uniform",
         seed: int = 0,
-        key_dtype: Any = "int64",
+        key_dtype: str | type | np.dtype = "int64",
         num_threads: int | None = None,
         device: str = "cpu",
     ) -> None:
@@ -154,7 +157,9 @@ class HashTable:
             f"key_dtype={str(self.key_dtype)!r}, size={self.size})"
         )
 
-    def insert(self, keys: Any, rows: Any = None, *, stream: Any = None) -> np.ndarray:
+    def insert(
+        self, keys: ArrayLike, rows: ArrayLike | None = None, *, stream: Any = None
+    ) -> np.ndarray:
         """Inserts the new ones of `keys`, and returns all row ids, int64 [number of keys].
 
         Keys in the table keep their rows. New keys get theirs from `rows` [number of keys, dim] (a
@@ -171,7 +176,7 @@ class HashTable:
             self._call("insert", len(keys), keys, rows, row_ids)
         return row_ids
 
-    def find(self, keys: Any, *, stream: Any = None) -> np.ndarray:
+    def find(self, keys: ArrayLike, *, stream: Any = None) -> np.ndarray:
         """Returns the row ids of `keys`, int64 [number of keys]; -1 for keys not in the table."""
         with self._arrays.on_stream(stream):
             keys = self._keys(keys)
@@ -179,7 +184,7 @@ class HashTable:
             self._call("find", len(keys), keys, row_ids)
         return row_ids
 
-    def gather(self, keys: Any, *, stream: Any = None) -> np.ndarray:
+    def gather(self, keys: ArrayLike, *, stream: Any = None) -> np.ndarray:
         """Returns the rows of `keys`, float32 [number of keys, dim].
 
         A key that is not in the table reads its first value, and is not inserted.
@@ -190,7 +195,7 @@ class HashTable:
             self._call("gather", len(keys), keys, rows)
         return rows
 
-    def scatter_add(self, keys: Any, values: Any, *, stream: Any = None) -> None:
+    def scatter_add(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> None:
         """Adds values [number of keys, dim] to the rows of `keys`; repeated keys add up in order.
 
         Raises:
@@ -198,7 +203,7 @@ class HashTable:
         """
         self._update("scatter_add", keys, values, "values", stream)
 
-    def assign(self, keys: Any, rows: Any, *, stream: Any = None) -> None:
+    def assign(self, keys: ArrayLike, rows: ArrayLike, *, stream: Any = None) -> None:
         """Replaces the rows of `keys` by rows [number of keys, dim]; the last repeated key wins.
 
         Raises:
@@ -206,7 +211,7 @@ class HashTable:
         """
         self._update("assign", keys, rows, "rows", stream)
 
-    def erase(self, keys: Any, *, stream: Any = None) -> int:
+    def erase(self, keys: ArrayLike, *, stream: Any = None) -> int:
         """Erases `keys`, and returns the number of those that were in the table.
 
         New keys may reuse their rows. A key that is inserted again starts with its first value.
@@ -232,7 +237,7 @@ class HashTable:
         with self._arrays.on_stream(stream):
             self._call("clear")
 
-    def _update(self, call: str, keys: Any, rows: Any, what: str, stream: Any) -> None:
+    def _update(self, call: str, keys: ArrayLike, rows: ArrayLike, what: str, stream: Any) -> None:
         with self._arrays.on_stream(stream):
             keys = self._keys(keys)
             rows = self._arrays.rows(rows, len(keys), self.dim, what)
@@ -243,7 +248,7 @@ class HashTable:
                     f"{num_found}; insert it before {call}"
                 )
 
-    def _keys(self, keys: Any) -> np.ndarray:
+    def _keys(self, keys: ArrayLike) -> np.ndarray:
         return self._arrays.keys(keys, self._key_dtype)
 
     def _call(self, name: str, *arguments: Any) -> Any:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -55,7 +54,7 @@ def _of_all_ranks(global_norm: Callable[..., tf.Tensor]) -> Callable[..., tf.Ten
     return norm_of_all_ranks
 
 
-def _warn(table: Any) -> None:
+def _warn(table: tf.Variable) -> None:
     _logger.warning(
         "tf.clip_by_global_norm, or global_clipnorm of an optimizer, is in a branch of tf.cond, "
         "which other ranks may not take: it uses the norm of this rank's rows of %s alone, and "

@@ -6,7 +6,8 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable
-from typing import Any
+
+import tensorflow as tf
 
 from sok_compat.ranks.collectives import is_of_one_rank
 from sok_compat.ranks.current_job import active_job, connection_of
@@ -37,8 +38,8 @@ def current_ranks() -> Ranks:
 
 
 def connect_ranks(
-    is_sharded: Callable[[Any], bool],
-    is_shared_table: Callable[[Any], bool],
+    is_sharded: Callable[[tf.Variable], bool],
+    is_shared_table: Callable[[tf.Variable], bool],
     user: str = "tables are made",
 ) -> Ranks:
     """Connects this process to the ranks of Horovod, if the script has initialized it, or of MPI.

@@ -105,11 +105,11 @@ class Job(abc.ABC):
         return [self.allreduce(tensor, *args, **options) for tensor in tensors]
 
     @abc.abstractmethod
-    def allgather(self, tensor: Any, **options: Any) -> tf.Tensor:
+    def allgather(self, tensor: tf.Tensor, **options: Any) -> tf.Tensor:
         """Returns the rows of all ranks, one below the other. API of Horovod."""
 
     @abc.abstractmethod
-    def alltoall(self, tensor: Any, splits: Any = None, **options: Any) -> Any:
+    def alltoall(self, tensor: tf.Tensor, splits: Any = None, **options: Any) -> Any:
         """Returns the rows that all ranks send to this one. API of Horovod.
 
         With splits, (rows, how many from each).
@@ -121,7 +121,7 @@ class Job(abc.ABC):
         """
 
     @abc.abstractmethod
-    def broadcast(self, tensor: Any, root_rank: int, **options: Any) -> tf.Tensor:
+    def broadcast(self, tensor: tf.Tensor, root_rank: int, **options: Any) -> tf.Tensor:
         """Returns the tensor of one rank. API of Horovod."""
 
     @abc.abstractmethod
@@ -151,7 +151,7 @@ class Job(abc.ABC):
         return self.DistributedOptimizer(optimizer, **options)
 
     @abc.abstractmethod
-    def DistributedGradientTape(self, gradtape: Any, **options: Any) -> Any:  # noqa: N802
+    def DistributedGradientTape(self, gradtape: tf.GradientTape, **options: Any) -> Any:  # noqa: N802
         """Returns a tape whose gradients are those of all ranks. API of Horovod.
 
         Args:
@@ -209,18 +209,18 @@ class NoJob(Job):
         check_options("allreduce", options)
         return tensor
 
-    def allgather(self, tensor: Any, **options: Any) -> tf.Tensor:
+    def allgather(self, tensor: tf.Tensor, **options: Any) -> tf.Tensor:
         """See the base class."""
         check_options("allgather", options)
         return tf.convert_to_tensor(tensor)
 
-    def alltoall(self, tensor: Any, splits: Any = None, **options: Any) -> Any:
+    def alltoall(self, tensor: tf.Tensor, splits: Any = None, **options: Any) -> Any:
         """See the base class."""
         check_options("alltoall", options)
         tensor = tf.convert_to_tensor(tensor)
         return tensor if splits is None else (tensor, tf.convert_to_tensor(splits))
 
-    def broadcast(self, tensor: Any, root_rank: int, **options: Any) -> tf.Tensor:
+    def broadcast(self, tensor: tf.Tensor, root_rank: int, **options: Any) -> tf.Tensor:
         """See the base class."""
         check_options("broadcast", options)
         return tf.convert_to_tensor(tensor)
@@ -234,7 +234,9 @@ class NoJob(Job):
         check_options("DistributedOptimizer", options)
         return optimizer
 
-    def DistributedGradientTape(self, gradtape: Any, *, op: Any = None, **options: Any) -> Any:
+    def DistributedGradientTape(
+        self, gradtape: tf.GradientTape, *, op: Any = None, **options: Any
+    ) -> Any:
         """See the base class."""
         check_options("DistributedGradientTape", options)
         return gradtape

@@ -32,7 +32,7 @@ _PASSING = {
 
 
 def watch_gradients(
-    is_shared: Callable[[Any], bool],
+    is_shared: Callable[[tf.Variable], bool],
     check_tape: Callable[[tf.GradientTape, list[Any]], None] | None = None,
 ) -> None:
     """Marks the gradients of tables from now on.
@@ -48,7 +48,7 @@ def watch_gradients(
 
 
 @tf.autograph.experimental.do_not_convert
-def table_of(gradient: Any) -> Any:
+def table_of(gradient: tf.Tensor | tf.IndexedSlices | None) -> Any:
     """The table that a tensor or IndexedSlices is known to be a gradient of, or None."""
     if isinstance(gradient, tf.IndexedSlices):
         table = _marked_table(gradient.indices)
@@ -68,7 +68,7 @@ def is_handle_of_plane(tensor: Any) -> bool:
 
 
 @tf.autograph.experimental.do_not_convert
-def is_unknown(gradient: Any) -> bool:
+def is_unknown(gradient: tf.Tensor | tf.IndexedSlices | None) -> bool:
     """Whether a gradient is slices that a function got as arguments, perhaps of a table."""
     tensor: Any = gradient.indices if isinstance(gradient, tf.IndexedSlices) else None
     if not tf.is_symbolic_tensor(tensor):
@@ -79,7 +79,9 @@ def is_unknown(gradient: Any) -> bool:
 
 
 @tf.autograph.experimental.do_not_convert
-def mark(gradient: tf.Tensor | tf.IndexedSlices, table: Any) -> tf.Tensor | tf.IndexedSlices:
+def mark(
+    gradient: tf.Tensor | tf.IndexedSlices, table: tf.Variable
+) -> tf.Tensor | tf.IndexedSlices:
     """Marks a gradient for `table_of`; its tensors must have no other use than as gradients."""
     slices = isinstance(gradient, tf.IndexedSlices)
     for tensor in (gradient.values, gradient.indices) if slices else (gradient,):

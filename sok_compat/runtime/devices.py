@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from sok_compat.runtime import _build_info
@@ -36,7 +34,7 @@ def can_use_gpus() -> bool:
     return has_gpu_kernels() and bool(tf.config.get_visible_devices("GPU"))
 
 
-def is_on_gpu(variable: Any) -> bool:
+def is_on_gpu(variable: tf.Variable) -> bool:
     """Whether a table's or slot's ops run on a GPU."""
     return tf.DeviceSpec.from_string(variable.device).device_type == "GPU"
 

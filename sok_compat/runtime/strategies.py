@@ -60,7 +60,7 @@ class OfAnyStrategy:
         """Ignores the strategy in which TensorFlow creates the variable."""
 
 
-def accept_strategies(is_part_of_table: Callable[[Any], bool]) -> None:
+def accept_strategies(is_part_of_table: Callable[[tf.Variable], bool]) -> None:
     """Makes strategies, including the default one, update tables and create slots for them.
 
     Args:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from sok_compat.sparse_operation_kit.variables.mode import (
     placement_of,
     target_of,
 )
-from sok_compat.tables.first_value import FirstValue, parse_initializer
+from sok_compat.tables.first_value import FirstValue, Initializer, parse_initializer
 from sok_compat.tables.table import Table
 from sok_compat.tables.table_arguments import checked_row_dtype
 from sok_compat.tables.words import Words
@@ -65,10 +65,10 @@ class StaticVariable(LooksUpKeys, Table):
         initial_value: Any = None,
         trainable: bool = True,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: tf.DType | str | None = None,
         *,
         shape: Any = None,
-        initializer: Any = None,
+        initializer: Initializer = None,
         target_gpu: int = EVERY_RANK,
         seed: int | None = None,
         collections: Iterable[str] | None = None,
@@ -161,7 +161,7 @@ def Variable(
     caching_device: Any = None,
     name: str | None = None,
     variable_def: Any = None,
-    dtype: Any = None,
+    dtype: tf.DType | str | None = None,
     *,
     mode: str | None = None,
     **kwargs: Any,
@@ -201,7 +201,7 @@ def raise_for_constraint(user: str, constraint: Any) -> None:
 
 
 def _shape_and_first_value(
-    initial_value: Any, shape: Any, initializer: Callable | None
+    initial_value: Any, shape: Any, initializer: Initializer
 ) -> tuple[int, int, FirstValue]:
     """Returns (rows, dim, FirstValue of all rows)."""
     if (initial_value is None) == (shape is None):

@@ -28,6 +28,7 @@ from sok_compat.sparse_operation_kit.variables.slots_by_key import (
     assign_rows_of_slot,
     rows_of_slot,
 )
+from sok_compat.tables.first_value import Initializer
 from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.rows.row_writes import write_rows
 from sok_compat.tables.slots.slot_variable import SlotVariable
@@ -68,13 +69,13 @@ class DynamicVariable(LooksUpKeys, Table):
     def __init__(
         self,
         dimension: int,
-        initializer: Any = None,
+        initializer: Initializer = None,
         var_type: str | None = None,
         name: str | None = None,
         constraint: None = None,
         trainable: bool = True,
-        key_type: Any = None,
-        dtype: Any = None,
+        key_type: tf.DType | str | None = None,
+        dtype: tf.DType | str | None = None,
         mode: str | None = None,
         *,
         seed: int | None = None,
@@ -265,7 +266,7 @@ def _history_of(var_type: str, options: DynamicOptions) -> KeyHistory | None:
     return KeyHistory(max_keys=options.max_capacity) if var_type == "hybrid" else None
 
 
-def _checked_key_type(key_type: Any) -> tf.DType:
+def _checked_key_type(key_type: tf.DType | str | None) -> tf.DType:
     try:
         dtype = tf.as_dtype(key_type or tf.int64)
     except TypeError:

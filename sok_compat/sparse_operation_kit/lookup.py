@@ -111,7 +111,7 @@ def lookup_sparse_impl(
 
 
 def group_lookup(
-    params: Any, indices: Any, dtype: Any = None, name: str | None = None
+    params: Any, indices: Any, dtype: tf.DType | str | None = None, name: str | None = None
 ) -> list[tf.Tensor]:
     """Looks up the rows of keys in many variables, without pooling. API of SparseOperationKit 2.
 

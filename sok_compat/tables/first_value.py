@@ -8,7 +8,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, Union
 
 import numpy as np
 import tensorflow as tf
@@ -92,6 +92,9 @@ class FirstValue:
         return _as_floats(self.initializer(shape, dtype=tf.float32))
 
 
+# What makes the rows of a table: None stands for the default, a string for a name that Keras knows.
+Initializer = Union[str, type, Callable[..., Any], FirstValue, None]
+
 _building = threading.local()  # .first_value: that of all tables being made
 
 
@@ -114,7 +117,7 @@ def _as_floats(values: Any) -> tf.Tensor:
 
 
 def parse_initializer(
-    initializer: Any,
+    initializer: Initializer,
     shape: Sequence[int | None],
     use_hash_index: bool = True,
     called: str = FirstValue.called,
@@ -149,7 +152,7 @@ def parse_initializer(
     return pure or _as_evaluated(initializer, shape, use_hash_index, called)
 
 
-def _goes_by_number_of_rows(initializer: Any) -> bool:
+def _goes_by_number_of_rows(initializer: Initializer) -> bool:
     is_scaled = type(initializer).__name__ == "UniformUnitScaling"
     return is_scaled or getattr(initializer, "mode", None) in ("fan_in", "fan_avg")
 
@@ -157,7 +160,7 @@ def _goes_by_number_of_rows(initializer: Any) -> bool:
 _VALUES = (int, float, list, tuple, np.ndarray, tf.Tensor, Variable)
 
 
-def _known_to_keras(initializer: Any, called: str) -> Callable:
+def _known_to_keras(initializer: Initializer, called: str) -> Callable:
     """Returns the initializer that a name, class or configuration denotes."""
     if isinstance(initializer, _VALUES):  # of which Keras 3 makes an initializer
         raise ValueError(_must_be(initializer, called))
@@ -170,7 +173,7 @@ def _known_to_keras(initializer: Any, called: str) -> Callable:
     return found
 
 
-def _must_be(initializer: Any, called: str) -> str:
+def _must_be(initializer: Initializer, called: str) -> str:
     is_value = isinstance(initializer, _VALUES)
     what = type(initializer).__name__ if is_value else repr(initializer)
     return (
@@ -205,7 +208,7 @@ def _as_pure_function(initializer, shape):
     return FirstValue("constant", constants[kind.__name__]) if kind.__name__ in constants else None
 
 
-def _random(kind: str, first: float, second: float, initializer: Any) -> FirstValue:
+def _random(kind: str, first: float, second: float, initializer: Initializer) -> FirstValue:
     seed = members.drawn_seed(initializer)
     return FirstValue(kind, float(first), float(second), None if seed is None else int(seed))
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 import tensorflow as tf
 
@@ -36,13 +35,13 @@ def connected_ranks(user: str = "sok_compat.tables.connected_ranks()") -> Ranks:
 
 
 @tf.autograph.experimental.do_not_convert
-def is_part_of_table(variable: Any) -> bool:
+def is_part_of_table(variable: tf.Variable) -> bool:
     """Whether a variable is a table or a slot, with rows of this rank."""
     return isinstance(variable, PlaneVariable)
 
 
 @tf.autograph.experimental.do_not_convert
-def has_rows_of_a_rank(variable: Any) -> bool:
+def has_rows_of_a_rank(variable: tf.Variable) -> bool:
     """Whether a variable is a table, a slot, or an ordinary variable that an optimizer made as a
     slot, as those of tf.keras.optimizers.legacy do: its shape is the table's, and its name contains
     the table's."""
@@ -56,6 +55,6 @@ def has_rows_of_a_rank(variable: Any) -> bool:
     return table is not None and variable.shape.rank == 2 and variable.shape == table.shape
 
 
-def is_shared_table(variable: Any) -> bool:
+def is_shared_table(variable: tf.Variable) -> bool:
     """Whether a variable is a table with rows on several ranks; gradients are sums over these."""
     return isinstance(variable, TableInterface) and variable.placement.is_spread

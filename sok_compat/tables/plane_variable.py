@@ -88,7 +88,9 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
         """Assigns to `variable[...]`, all rows by their ids."""
         return super()._strided_slice_assign(*args, **kwargs)
 
-    def assign_sub(self, delta: Any, *args: Any, **kwargs: Any) -> tf.Operation | tf.Variable:
+    def assign_sub(
+        self, delta: tf.Tensor | tf.IndexedSlices, *args: Any, **kwargs: Any
+    ) -> tf.Operation | tf.Variable:
         """Subtracts from the shown rows.
 
         Raises:
@@ -97,24 +99,26 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
         update = super().assign_sub
         return self._updated(update, "sub", delta, *args, **kwargs)
 
-    def assign_add(self, delta: Any, *args: Any, **kwargs: Any) -> tf.Operation | tf.Variable:
+    def assign_add(
+        self, delta: tf.Tensor | tf.IndexedSlices, *args: Any, **kwargs: Any
+    ) -> tf.Operation | tf.Variable:
         """Adds to the shown rows; raises as assign_sub."""
         update = super().assign_add
         return self._updated(update, "add", delta, *args, **kwargs)
 
-    def scatter_add(self, sparse_delta: Any, *args: Any, **kwargs: Any) -> Any:
+    def scatter_add(self, sparse_delta: tf.IndexedSlices, *args: Any, **kwargs: Any) -> Any:
         """Adds to shown rows."""
         if self.shows_rows_in_use():
             return self.update_shown("add", sparse_delta)
         return super().scatter_add(sparse_delta, *args, **kwargs)
 
-    def scatter_sub(self, sparse_delta: Any, *args: Any, **kwargs: Any) -> Any:
+    def scatter_sub(self, sparse_delta: tf.IndexedSlices, *args: Any, **kwargs: Any) -> Any:
         """Subtracts from shown rows."""
         if self.shows_rows_in_use():
             return self.update_shown("sub", sparse_delta)
         return super().scatter_sub(sparse_delta, *args, **kwargs)
 
-    def scatter_update(self, sparse_delta: Any, *args: Any, **kwargs: Any) -> Any:
+    def scatter_update(self, sparse_delta: tf.IndexedSlices, *args: Any, **kwargs: Any) -> Any:
         """Replaces shown rows."""
         if self.shows_rows_in_use():
             return self.update_shown("update", sparse_delta)
@@ -134,7 +138,7 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
             done = scatter_rows(self, update, row_ids, value, is_trained=True)
         return self if tf.executing_eagerly() else done
 
-    def before_update(self, delta: Any) -> list[tf.Tensor]:
+    def before_update(self, delta: tf.Tensor | tf.IndexedSlices) -> list[tf.Tensor]:
         """Checks what is added or subtracted; returns what the update waits for."""
         del delta
         return []
@@ -157,7 +161,7 @@ class PlaneVariable(OfAnyStrategy, BaseResourceVariable):
         return not (is_in_graph and table.num_scopes > 0)
 
     def _update_rows_in_use(
-        self, scatter: str, delta: Any, name: str | None, read_value: bool
+        self, scatter: str, delta: tf.Tensor | tf.IndexedSlices, name: str | None, read_value: bool
     ) -> tf.Operation | tf.Variable:
         delta = tf.convert_to_tensor(delta, tf.float32)
         delta.shape.assert_is_compatible_with(self.shape)

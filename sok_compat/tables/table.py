@@ -19,7 +19,7 @@ from sok_compat.runtime.strategies import (
 )
 from sok_compat.runtime.tf_versions import var_is_initialized_op, variable_accessed
 from sok_compat.tables import history_methods, resource_handles, undefined_methods
-from sok_compat.tables.first_value import FirstValue, parse_initializer
+from sok_compat.tables.first_value import FirstValue, Initializer, parse_initializer
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.key_history import KeyHistory, check_history
 from sok_compat.tables.known_tables import connected_ranks, is_part_of_table, note_eager_table
@@ -82,11 +82,11 @@ class Table(TableInterface):
         self,
         capacity: int | None,
         dim: int,
-        initializer: Any = None,
+        initializer: Initializer = None,
         *,
-        row_dtype: Any = None,
+        row_dtype: tf.DType | str | None = None,
         rounding: str = "stochastic",
-        key_dtype: Any = None,
+        key_dtype: tf.DType | str | None = None,
         use_hash_index: bool = True,
         name: str = "Table",
         seed: int | None = None,

@@ -18,7 +18,7 @@ MAX_TABLE_BYTES = 1 << 47  # as kMostPlaneBytes in ops/engine/plane_options.h
 UNDECLARED_CAPACITY = (1 << 32) - 1  # as kMaxRows in ops/engine/table_options.h
 
 
-def checked_key_dtype(key_dtype: Any) -> tf.DType:
+def checked_key_dtype(key_dtype: tf.DType | str | None) -> tf.DType:
     """Returns tf.int64 or tf.uint32 for a dtype, its name or None.
 
     Raises:
@@ -33,7 +33,7 @@ def checked_key_dtype(key_dtype: Any) -> tf.DType:
     return dtype
 
 
-def checked_row_dtype(row_dtype: Any, name: str = "row_dtype") -> tf.DType:
+def checked_row_dtype(row_dtype: tf.DType | str | None, name: str = "row_dtype") -> tf.DType:
     """Returns tf.float32, tf.bfloat16 or tf.float16 for a dtype, its name or None: the one that
     `set_row_dtype` was given for the outermost graph, or for eager mode; else the environment's
     SOK_ROW_DTYPE; else tf.float32.
@@ -53,7 +53,7 @@ def checked_row_dtype(row_dtype: Any, name: str = "row_dtype") -> tf.DType:
     return dtype
 
 
-def set_row_dtype(row_dtype: Any) -> None:
+def set_row_dtype(row_dtype: tf.DType | str | None) -> None:
     """Sets the dtype of rows of tables that are made from now on without one, in the default graph
     or in eager mode.
 

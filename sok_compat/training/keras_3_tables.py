@@ -75,7 +75,7 @@ class TableVariable(_Variable):
             "the model with tf.train.Checkpoint"
         )
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: tf.DType | str | None = None, copy: Any = None) -> Any:
         """As numpy(), for `.h5` files."""
         del copy
         return np.asarray(self.numpy(), dtype)

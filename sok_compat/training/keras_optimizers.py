@@ -109,7 +109,7 @@ def _make_variable(
     return variable
 
 
-def _is_by_rows(optimizer: Any, variable: Any) -> bool:
+def _is_by_rows(optimizer: Any, variable: tf.Variable) -> bool:
     return (
         optimizer is not None
         and isinstance(variable, Table)
@@ -117,7 +117,7 @@ def _is_by_rows(optimizer: Any, variable: Any) -> bool:
     )
 
 
-def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any]:
+def _of_rows_in_use(table: Table, update: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps an update so that it applies to the shown rows, if one of these optimizers made it.
 
     Args:
@@ -146,7 +146,7 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
     return update_rows
 
 
-def _raise_in_graph(table: Any) -> None:
+def _raise_in_graph(table: Table) -> None:
     if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
         return
     other = (

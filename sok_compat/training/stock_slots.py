@@ -65,7 +65,7 @@ def slots_apart(optimizer: Any) -> Iterator[None]:
                 members.forget_dependency(slots_of_kind, name)
 
 
-def _making_planes(variable: Any) -> AbstractContextManager[Any]:
+def _making_planes(variable: tf.Variable) -> AbstractContextManager[Any]:
     is_noted = hasattr(variable, "noted_slots")
     makes_planes = isinstance(variable, Table)
     if not (is_noted or makes_planes or (_apart and has_slots_saved_with_it(variable))):

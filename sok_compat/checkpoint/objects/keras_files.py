@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+
+import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import has_keras_2
@@ -33,7 +34,7 @@ def _refusing_tables(save):
     return save_without_tables
 
 
-def what_files_lose(variable: Any) -> str | None:
+def what_files_lose(variable: tf.Variable) -> str | None:
     """Words for the contents of a variable that an .h5 file would lose; None if it loses none."""
     if not isinstance(variable, Table):
         return None

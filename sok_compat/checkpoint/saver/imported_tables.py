@@ -125,7 +125,7 @@ class ImportedTable(_ImportedPlane):
             ).op
 
 
-def imported_plane(variable: Any) -> ImportedTable | ImportedSlot | None:
+def imported_plane(variable: tf.Variable) -> ImportedTable | ImportedSlot | None:
     """The table or slot of an imported graph that a variable stands for; else None."""
     handle: Any = getattr(variable, "handle", None)
     if not tf.is_symbolic_tensor(handle):  # also in eager mode, where no graph is imported

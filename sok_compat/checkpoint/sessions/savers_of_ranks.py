@@ -89,7 +89,7 @@ def restoring_where_files_are(restore: Callable[..., Any]) -> Callable[..., Any]
     return restore_where_files_are
 
 
-def _bytes_of_tables(saver: tf.compat.v1.train.Saver, session: Any) -> int:
+def _bytes_of_tables(saver: tf.compat.v1.train.Saver, session: tf.compat.v1.Session) -> int:
     """About how many bytes of a checkpoint are tables of this rank; 0 if that is not known, as of
     an increment."""
     graph = getattr(session, "graph", None)

@@ -31,7 +31,7 @@ class DumpedTable(StreamedTable):
         self,
         table: Table,
         name: str,
-        key_dtype: Any,
+        key_dtype: tf.DType | str | None,
         file_format: str,
         slots: Mapping[tuple[str, str], SlotVariable] | None = None,
         other_optimizers: Mapping[str, str] | None = None,

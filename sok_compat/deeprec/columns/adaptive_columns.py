@@ -147,7 +147,7 @@ def categorical_column_with_adaptive_embedding(
     return AdaptiveCategoricalColumn(of_keys, hash_bucket_size)
 
 
-def is_adaptive(categorical_column: Any) -> bool:
+def is_adaptive(categorical_column: stock.CategoricalColumn) -> bool:
     """Whether a column's ids are those of an AdaptiveCategoricalColumn."""
     return isinstance(source_of(categorical_column), AdaptiveCategoricalColumn)
 
@@ -177,7 +177,8 @@ def check_may_be_embedded(categorical_column: AdaptiveCategoricalColumn, group: 
 
 
 def with_masks(
-    features: Mapping[str, Any], adaptive_mask_tensors: Mapping[str, Any] | None
+    features: Mapping[str, tf.Tensor | tf.SparseTensor],
+    adaptive_mask_tensors: Mapping[str, tf.Tensor] | None,
 ) -> Mapping[str, Any]:
     """Features with the masks of adaptive columns among them.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -35,7 +34,10 @@ class DenseFeature:
 
     @classmethod
     def of(
-        cls, source: Any, features: Mapping[str, Any], keeps_all: bool = False
+        cls,
+        source: stock.CategoricalColumn,
+        features: Mapping[str, tf.Tensor | tf.SparseTensor],
+        keeps_all: bool = False,
     ) -> DenseFeature | None:
         """The feature of a categorical column; None if TensorFlow has to transform it.
 

@@ -21,6 +21,7 @@ from sok_compat.deeprec.variables.embedding_variable import (
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.runtime.tf_versions.columns import feature_columns as stock
+from sok_compat.tables.first_value import Initializer
 
 tf1 = tf.compat.v1
 
@@ -51,7 +52,7 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
 
     @classmethod
     def checked(
-        cls, key: str, dtype: Any, partition_num: Any, ev_option: Any
+        cls, key: str, dtype: tf.DType | str | None, partition_num: Any, ev_option: Any
     ) -> CategoricalColumnWithEmbedding:
         """Makes a column; arguments are as for categorical_column_with_embedding.
 
@@ -124,7 +125,7 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
         self,
         name: str,
         dimension: int,
-        initializer: Any,
+        initializer: Initializer,
         trainable: bool,
         collections: list[str],
     ) -> EmbeddingVariable | PartitionedEmbeddingVariable:
@@ -171,31 +172,31 @@ _GROUPED = (
 )
 
 
-def source_of(categorical_column: Any) -> Any:
+def source_of(categorical_column: stock.CategoricalColumn) -> Any:
     """The column that gives a weighted or sequence column its ids; other columns themselves."""
     while hasattr(categorical_column, "categorical_column"):
         categorical_column = categorical_column.categorical_column
     return categorical_column
 
 
-def is_of_embedding_variable(column: Any) -> bool:
+def is_of_embedding_variable(column: stock.DenseColumn) -> bool:
     """Whether a column's ids are those of a CategoricalColumnWithEmbedding."""
     return isinstance(source_of(column), CategoricalColumnWithEmbedding)
 
 
-def is_weighted(column: Any) -> bool:
+def is_weighted(column: stock.DenseColumn) -> bool:
     """Whether the ids of an embedding column have weights."""
     return source_of(column.categorical_column) is not column.categorical_column
 
 
-def may_be_grouped(column: Any) -> bool:
+def may_be_grouped(column: stock.DenseColumn) -> bool:
     """Whether a column is an embedding column of bags, with settings that group lookups support."""
     return may_be_pooled(column) and not isinstance(
         column.categorical_column, stock.SequenceCategoricalColumn
     )
 
 
-def may_be_pooled(column: Any) -> bool:
+def may_be_pooled(column: stock.DenseColumn) -> bool:
     """Whether a column is an embedding column, of bags or sequences, with such settings."""
     return (
         type(column) in _GROUPED
@@ -219,7 +220,9 @@ class ColumnLookup:
     variable: Any
 
     @classmethod
-    def of(cls, column: Any, bags: Any, collections: list[str], trainable: bool) -> ColumnLookup:
+    def of(
+        cls, column: stock.DenseColumn, bags: Any, collections: list[str], trainable: bool
+    ) -> ColumnLookup:
         """Makes or finds the variable in the current variable scope.
 
         Args:
@@ -292,7 +295,7 @@ def _retained(bags: tf.SparseTensor, is_taken: tf.Tensor) -> tf.SparseTensor:
     return tf.SparseTensor(kept.indices, kept.values, bags.dense_shape)  # keeps a static shape
 
 
-def _is_never_negative(source: Any) -> bool:
+def _is_never_negative(source: stock.CategoricalColumn) -> bool:
     if isinstance(source, CategoricalColumnWithEmbedding):
         return source.dtype == tf.string
     if isinstance(source, stock.IdentityCategoricalColumn):  # without a default, keeps all ids
@@ -300,7 +303,7 @@ def _is_never_negative(source: Any) -> bool:
     return isinstance(source, _NEVER_NEGATIVE)
 
 
-def _variable_of(column: Any, collections: list[str], trainable: bool) -> Any:
+def _variable_of(column: stock.DenseColumn, collections: list[str], trainable: bool) -> Any:
     shared = getattr(column, "shared_embedding_collection_name", None)
     if shared is None:
         return _make_variable(column, collections, trainable)
@@ -318,18 +321,18 @@ def _variable_of(column: Any, collections: list[str], trainable: bool) -> Any:
     return found[0]
 
 
-def _shape_of(column: Any) -> tf.TensorShape:
+def _shape_of(column: stock.DenseColumn) -> tf.TensorShape:
     if is_of_embedding_variable(column):
         return tf.TensorShape([column.dimension])
     return tf.TensorShape([column.categorical_column._num_buckets, column.dimension])
 
 
-def name_of_weights(column: Any) -> str:
+def name_of_weights(column: stock.DenseColumn) -> str:
     """The name of an embedding column's variable: TensorFlow's, or the column's own."""
     return getattr(column, "weights_name", WEIGHTS)
 
 
-def _make_variable(column: Any, collections: list[str], trainable: bool) -> Any:
+def _make_variable(column: stock.DenseColumn, collections: list[str], trainable: bool) -> Any:
     variable = make_weights(
         column.categorical_column,
         name_of_weights(column),
@@ -345,10 +348,10 @@ def _make_variable(column: Any, collections: list[str], trainable: bool) -> Any:
 
 
 def make_weights(
-    categorical_column: Any,
+    categorical_column: stock.CategoricalColumn,
     name: str,
     dimension: int,
-    initializer: Any,
+    initializer: Initializer,
     trainable: bool,
     collections: list[str],
 ) -> Any:

@@ -32,6 +32,7 @@ from sok_compat.deeprec.columns.multihash_columns import with_dimensions
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime.tf_versions.columns import feature_columns as stock
+from sok_compat.tables.first_value import Initializer
 
 tf1 = tf.compat.v1
 
@@ -95,10 +96,10 @@ def categorical_column_with_embedding(
 
 @of_tensorflow
 def embedding_column(
-    categorical_column: Any,
+    categorical_column: stock.CategoricalColumn,
     dimension: int | Sequence[int],
     combiner: str = "mean",
-    initializer: Any = None,
+    initializer: Initializer = None,
     ckpt_to_load_from: str | None = None,
     tensor_name_in_ckpt: str | None = None,
     max_norm: float | None = None,
@@ -149,10 +150,10 @@ def embedding_column(
 
 @of_tensorflow
 def shared_embedding_columns(
-    categorical_columns: Iterable[Any],
+    categorical_columns: Iterable[stock.CategoricalColumn],
     dimension: int | Sequence[int],
     combiner: str = "mean",
-    initializer: Any = None,
+    initializer: Initializer = None,
     shared_embedding_collection_name: str | None = None,
     ckpt_to_load_from: str | None = None,
     tensor_name_in_ckpt: str | None = None,
@@ -200,7 +201,7 @@ def shared_embedding_columns(
     return [_in_group(column) for column in columns]
 
 
-def _in_group(column: Any) -> Any:
+def _in_group(column: stock.DenseColumn) -> Any:
     """The column, with the name of the current group scope, if any."""
     if _group.get() is not None:
         column.group_name = _group.get()
@@ -208,7 +209,9 @@ def _in_group(column: Any) -> Any:
 
 
 def _shared_columns_of_embedding_variable(
-    categorical_columns: list[Any], shared_embedding_collection_name: str | None, **settings: Any
+    categorical_columns: list[stock.CategoricalColumn],
+    shared_embedding_collection_name: str | None,
+    **settings: Any,
 ) -> list[SharedEmbeddingVariableColumn]:
     """SharedEmbeddingVariableColumns, with the checks of TensorFlow's own columns."""
     sources = [source_of(column) for column in categorical_columns]
@@ -240,7 +243,7 @@ def _check_not_coalesced(coalesced_scope: Any) -> None:
         )
 
 
-def _check_no_checkpoint(column: Any) -> None:
+def _check_no_checkpoint(column: stock.DenseColumn) -> None:
     if column.ckpt_to_load_from is not None:
         raise NotImplementedError(
             f"the column {column.name!r} of an embedding variable cannot start from the checkpoint "

@@ -38,12 +38,12 @@ _OF_LAYER = "embedding_columns"  # the group of columns that the script puts int
 
 @of_tensorflow
 def input_layer(
-    features: Mapping[str, Any],
+    features: Mapping[str, tf.Tensor | tf.SparseTensor],
     feature_columns: Any,
     weight_collections: Sequence[str] | None = None,
     trainable: bool = True,
-    cols_to_vars: dict[Any, Any] | None = None,
-    cols_to_output_tensors: dict[Any, tf.Tensor] | None = None,
+    cols_to_vars: dict[stock.DenseColumn, list[tf.Variable]] | None = None,
+    cols_to_output_tensors: dict[stock.DenseColumn, tf.Tensor] | None = None,
     adaptive_mask_tensors: Mapping[str, tf.Tensor] | None = None,
 ) -> tf.Tensor:
     """As tf.compat.v1.feature_column.input_layer. API of DeepRec.
@@ -90,7 +90,7 @@ def input_layer(
         return tf.concat(outputs, 1)
 
 
-def check_are_dense(layer: str, columns: Sequence[Any]) -> None:
+def check_are_dense(layer: str, columns: Sequence[stock.DenseColumn]) -> None:
     """Raises ValueError for a categorical column."""
     for column in columns:
         if not isinstance(column, stock.DenseColumn):
@@ -118,9 +118,9 @@ def _find_variables(features, columns, weight_collections, trainable, cols_to_va
 
 
 def look_up_or_defer(
-    column: Any,
-    features: Mapping[str, Any],
-    builder: Any,
+    column: stock.DenseColumn,
+    features: Mapping[str, tf.Tensor | tf.SparseTensor],
+    builder: stock.LazyBuilder,
     collections: list[str],
     trainable: bool,
 ) -> Any:
@@ -145,7 +145,7 @@ def look_up_or_defer(
     return lookup if is_grouped and lookup.is_of_bags else lookup.alone()
 
 
-def flat_outputs(columns: Sequence[Any], found: list[Any]) -> list[tf.Tensor]:
+def flat_outputs(columns: Sequence[stock.DenseColumn], found: list[Any]) -> list[tf.Tensor]:
     """[batch, dim] of each column; `found` is of look_up_or_defer."""
     return [
         tf.reshape(tensor, [tf.shape(tensor)[0], width_of(column)])
@@ -190,7 +190,7 @@ def _split_keys(lookups):
     return [splits[lookup] for lookup in lookups]
 
 
-def _group_of(column: Any) -> str | None:
+def _group_of(column: stock.DenseColumn) -> str | None:
     """The name of the column's group; None if it is looked up by itself."""
     if not may_be_grouped(column):
         return None

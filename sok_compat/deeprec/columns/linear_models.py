@@ -29,13 +29,13 @@ _WEIGHTS = "weights"
 
 @of_tensorflow
 def linear_model(
-    features: Mapping[str, Any],
+    features: Mapping[str, tf.Tensor | tf.SparseTensor],
     feature_columns: Any,
     units: int = 1,
     sparse_combiner: str = "sum",
     weight_collections: Sequence[str] | None = None,
     trainable: bool = True,
-    cols_to_vars: dict[Any, Any] | None = None,
+    cols_to_vars: dict[stock.DenseColumn, list[tf.Variable]] | None = None,
     do_fusion: bool = False,
 ) -> tf.Tensor:
     """As tf.compat.v1.feature_column.linear_model. API of DeepRec.

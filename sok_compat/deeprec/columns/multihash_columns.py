@@ -20,6 +20,8 @@ from sok_compat.deeprec.variables.composed_variables import (
     get_multihash_variable,
 )
 from sok_compat.deeprec.variables.embedding_variable import KEY_DTYPES
+from sok_compat.runtime.tf_versions.columns import feature_columns as stock
+from sok_compat.tables.first_value import Initializer
 
 tf1 = tf.compat.v1
 
@@ -42,7 +44,7 @@ class CategoricalColumnWithMultihash(CategoricalColumnWithEmbedding):
         self,
         name: str,
         dimension: int,
-        initializer: Any,
+        initializer: Initializer,
         trainable: bool,
         collections: list[str],
     ) -> MultiHashVariable:
@@ -70,7 +72,7 @@ class CategoricalColumnWithMultihash(CategoricalColumnWithEmbedding):
         return variable
 
 
-def with_dimensions(categorical_column: Any, dimension: Any) -> tuple[Any, Any]:
+def with_dimensions(categorical_column: stock.CategoricalColumn, dimension: Any) -> tuple[Any, Any]:
     """The column with an embedding column's dimensions, and its integer dimension.
 
     As in DeepRec, `dims` of a multihash column may be (rows, rows); the embedding column then has a

@@ -28,7 +28,7 @@ class _PooledByPosition(stock.EmbeddingColumn):
         return tf.reshape(rows, shape)
 
 
-def pooled_by_position(column: Any) -> Any:
+def pooled_by_position(column: stock.DenseColumn) -> Any:
     """A column with the results of the given one, and fewer ops where its settings allow that."""
     is_shared = isinstance(column, stock.SharedEmbeddingColumn)
     if is_shared or not may_be_pooled(column) or tables_are_dense():

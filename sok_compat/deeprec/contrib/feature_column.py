@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import tensorflow.compat.v1 as tf
 
@@ -27,7 +27,7 @@ __all__ = ["sequence_categorical_column_with_embedding", "sequence_input_layer"]
 
 def sequence_input_layer(
     features: Mapping[str, tf.SparseTensor],
-    feature_columns: Iterable[Any],
+    feature_columns: Iterable[stock.DenseColumn],
     weight_collections: list[str] | None = None,
     trainable: bool = True,
 ) -> tuple[tf.Tensor, tf.Tensor]:

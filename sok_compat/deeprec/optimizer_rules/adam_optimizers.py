@@ -73,7 +73,7 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
             for number, name in zip(self._numbers, ("learning_rate", "beta1", "beta2", "epsilon"))
         ]
 
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
         """See the base class."""
         rule, states, numbers = self._rule(variable)
         return self._applied(rule, [slots[state] for state in states], numbers)

@@ -38,7 +38,7 @@ class TrainsEmbeddingVariables(AveragesGradients):
     updates_one_by_one = False
     _waiting: list[Update] | None = None  # of the current apply_gradients
 
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
         """The AppliedRule of a step.
 
         Args:

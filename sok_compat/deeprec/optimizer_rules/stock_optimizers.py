@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 
@@ -24,7 +23,7 @@ class GradientDescentOptimizer(
     API of TensorFlow 1.
     """
 
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
         """See the base class."""
         return self._applied("sgd", [], {"learning_rate": self._learning_rate_tensor})
 
@@ -34,7 +33,7 @@ class AdagradOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.AdagradOptim
 
     fills = {"accumulator": "_initial_accumulator_value"}
 
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
         """See the base class."""
         numbers = {"learning_rate": self._learning_rate_tensor, "epsilon": 0.0}
         return self._applied("adagrad", [slots["accumulator"]], numbers)
@@ -61,7 +60,7 @@ class RowWiseAdagradOptimizer(AdagradOptimizer):
         """
         super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
 
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
         """See the base class."""
         rule = super().rule_of(variable, slots)
         return dataclasses.replace(rule, name="row_wise_adagrad")
@@ -73,7 +72,7 @@ class MomentumOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.MomentumOpt
     API of TensorFlow 1.
     """
 
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
         """See the base class."""
         rule = "nesterov" if self._use_nesterov else "momentum"
         numbers = {"learning_rate": self._learning_rate_tensor, "momentum": self._momentum_tensor}
@@ -86,7 +85,7 @@ class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, tf.compat.v1.tra
     It is lazy for embedding variables: only the gradient's rows move.
     """
 
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
         """See the base class."""
         return self._applied("adam", [slots["m"], slots["v"]], self._numbers())
 
@@ -117,7 +116,7 @@ class FtrlOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.FtrlOptimizer):
 
     fills = {"accum": "_initial_accumulator_value"}
 
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
         """See the base class.
 
         Raises:

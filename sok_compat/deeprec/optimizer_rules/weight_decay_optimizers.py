@@ -80,7 +80,7 @@ class DecoupledWeightDecayExtension(ActsFirst):
     def _decays(self, variable):
         return self._decay_var_list is None or any(v is variable for v in self._decay_var_list)
 
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
         """See the base class.
 
         Raises:

@@ -26,7 +26,7 @@ from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.lookup.keys import in_shape_of, int32_keys, integer_keys
 from sok_compat.lookup.new_keys import WITH_GRADIENT, NewKeys
 from sok_compat.lookup.table_lookup import Lookup
-from sok_compat.tables.first_value import FirstValue
+from sok_compat.tables.first_value import FirstValue, Initializer
 from sok_compat.tables.known_tables import connected_ranks
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.stored.description import BUCKETS
@@ -79,7 +79,7 @@ class EmbeddingVariable(RecordsKeys, Table):
         name: str,
         embedding_dim: int,
         key_dtype: tf.DType,
-        initializer: Any,
+        initializer: Initializer,
         trainable: bool,
         collections: Sequence[str] | None,
         option: EmbeddingVariableOption,

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from sok_compat.deeprec.variables.checked_values import checked_count, checked_number, checked_text
 from sok_compat.deeprec.variables.protocol_enum import ProtocolEnum
+from sok_compat.tables.first_value import Initializer
 
 _logger = logging.getLogger("sok_compat")
 DEFAULT_VALUE_DIM = 4096
@@ -62,7 +63,7 @@ class InitializerOption:
 
     def __init__(
         self,
-        initializer: Any = None,
+        initializer: Initializer = None,
         default_value_dim: int = DEFAULT_VALUE_DIM,
         default_value_no_permission: float = 0.0,
     ) -> None:

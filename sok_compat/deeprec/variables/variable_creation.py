@@ -27,7 +27,7 @@ from sok_compat.deeprec.variables.options import (
     check_is_supported,
 )
 from sok_compat.runtime.devices import can_use_gpus
-from sok_compat.tables.first_value import FirstValue
+from sok_compat.tables.first_value import FirstValue, Initializer
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.table_arguments import checked_row_dtype
 
@@ -43,7 +43,7 @@ def get_embedding_variable(
     embedding_dim: int,
     key_dtype: tf.DType | str = tf.int64,
     value_dtype: tf.DType | str | None = None,
-    initializer: Any = None,
+    initializer: Initializer = None,
     regularizer: Callable[..., Any] | None = None,
     trainable: bool = True,
     collections: Sequence[str] | None = None,
@@ -234,7 +234,7 @@ def _check_no_dense_argument(name: str, regularizer: Any, constraint: Any) -> No
             )
 
 
-def _checked_key_dtype(name: str, key_dtype: Any) -> tf.DType:
+def _checked_key_dtype(name: str, key_dtype: tf.DType | str | None) -> tf.DType:
     try:
         dtype = tf.as_dtype(key_dtype)
     except TypeError:

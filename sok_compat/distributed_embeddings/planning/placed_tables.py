@@ -12,7 +12,7 @@ from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_R
 from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Placement, Table
-from sok_compat.tables.first_value import FirstValue, parse_initializer
+from sok_compat.tables.first_value import FirstValue, Initializer, parse_initializer
 from sok_compat.tables.stored.description import PARTS
 from sok_compat.tables.stored.saved_part import SavedPart
 from sok_compat.tables.stored.storage import Storage
@@ -203,7 +203,7 @@ def _title(table: int) -> str:
     return f"{table}"
 
 
-def _fresh(initializer: Any) -> Any:
+def _fresh(initializer: Initializer) -> Any:
     """A copy that draws other numbers; an unseeded Keras initializer repeats its own."""
     initializer = keras.initializers.get(initializer)
     if isinstance(initializer, keras.initializers.Initializer):

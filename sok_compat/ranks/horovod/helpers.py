@@ -29,7 +29,7 @@ from sok_compat.runtime import integrations
 _reducing = threading.local()
 
 
-def leave_tables_out(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
+def leave_tables_out(horovod: Any, is_sharded: Callable[[tf.Variable], bool]) -> None:
     """Makes Horovod's wrappers and broadcasts leave tables out, also on one rank.
 
     On one rank, they would read the table's declared capacity. Horovod's other broadcasts assign;
@@ -57,7 +57,7 @@ def leave_tables_out(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
     )
 
 
-def adapt_helpers(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
+def adapt_helpers(horovod: Any, is_sharded: Callable[[tf.Variable], bool]) -> None:
     """Makes Horovod's helpers leave out variables with rows of each rank; see integrations.
 
     Args:
@@ -74,7 +74,7 @@ def adapt_helpers(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
     integrations.apply("hvd.mpi_ops.MPI_LIB, whose ops all collectives are", _CollectivesOfDense)
 
 
-def refuse_early_tape(tape: tf.GradientTape, tables: list[Any]) -> None:
+def refuse_early_tape(tape: tf.GradientTape, tables: list[tf.Variable]) -> None:
     """Raises RuntimeError if a tape is Horovod's and would reduce the gradients of tables.
 
     Args:

@@ -19,7 +19,7 @@ from sok_compat.ranks.shared_gradients import mark
 
 
 def keeping_slices(
-    compute: Callable[..., Any], is_table: Callable[[Any], bool]
+    compute: Callable[..., Any], is_table: Callable[[tf.Variable], bool]
 ) -> Callable[..., Any]:
     """Wraps compute_gradients of hvd.DistributedOptimizer.
 
@@ -45,7 +45,7 @@ def keeping_slices(
 class _Passes:
     """Horovod's helper for dense variables, and slices of tables without a capacity."""
 
-    def __init__(self, dense: Any, is_table: Callable[[Any], bool]) -> None:
+    def __init__(self, dense: Any, is_table: Callable[[tf.Variable], bool]) -> None:
         self._dense, self._is_table = dense, is_table
 
     def compute_gradients(
@@ -74,7 +74,7 @@ class _Passes:
         of_others = iter(reduced)
         return [next(of_others) if table is None else table for table in tables]
 
-    def _summed(self, gradient: Any, table: Any) -> Any:
+    def _summed(self, gradient: tf.IndexedSlices, table: tf.Variable) -> Any:
         if table.history is not None and (table.history.evicts or table.history.max_keys):
             raise NotImplementedError(
                 f"backward_passes_per_step={self._dense.backward_passes_per_step} keeps gradients "

@@ -93,14 +93,14 @@ class MpiJob(Job):
         return self._reduced(tf.convert_to_tensor(tensor), op, name or "allreduce")
 
     @_without_gradient
-    def allgather(self, tensor: Any, name: str | None = None, **options: Any) -> tf.Tensor:
+    def allgather(self, tensor: tf.Tensor, name: str | None = None, **options: Any) -> tf.Tensor:
         """See the base class; the ranks' numbers of rows may differ."""
         check_options("allgather", options)
         return _exchanged(tensor, [], name or "allgather")[0]
 
     @_without_gradient
     def alltoall(
-        self, tensor: Any, splits: Any = None, name: str | None = None, **options: Any
+        self, tensor: tf.Tensor, splits: Any = None, name: str | None = None, **options: Any
     ) -> Any:
         """See the base class."""
         check_options("alltoall", options)
@@ -111,7 +111,7 @@ class MpiJob(Job):
 
     @_without_gradient
     def broadcast(
-        self, tensor: Any, root_rank: int, name: str | None = None, **options: Any
+        self, tensor: tf.Tensor, root_rank: int, name: str | None = None, **options: Any
     ) -> tf.Tensor:
         """See the base class."""
         check_options("broadcast", options)
@@ -137,7 +137,9 @@ class MpiJob(Job):
         check_options("DistributedOptimizer", options)
         return _optimizers().optimizer_of_ranks(self, optimizer, op or self.Average)
 
-    def DistributedGradientTape(self, gradtape: Any, *, op: Any = None, **options: Any) -> Any:
+    def DistributedGradientTape(
+        self, gradtape: tf.GradientTape, *, op: Any = None, **options: Any
+    ) -> Any:
         """See the base class."""
         check_options("DistributedGradientTape", options)
         return TapeOfRanks(self, gradtape, op or self.Average)

@@ -181,32 +181,32 @@ def new_variables_of(optimizer: Any) -> Iterator[tuple[list[Any], list[Any]]]:
 # Savers, hooks and sessions.
 
 
-def is_empty(saver: Any) -> bool:
+def is_empty(saver: tf.compat.v1.train.Saver) -> bool:
     """Whether a tf.train.Saver has no variables."""
     return saver._is_empty
 
 
-def note_checkpoint(saver: Any, path: str) -> None:
+def note_checkpoint(saver: tf.compat.v1.train.Saver, path: str) -> None:
     """Adds a path to the last checkpoints of a tf.train.Saver."""
     saver._RecordLastCheckpoint(path)
 
 
-def delete_no_old_checkpoints(saver: Any) -> None:
+def delete_no_old_checkpoints(saver: tf.compat.v1.train.Saver) -> None:
     """Makes a tf.train.Saver forget the checkpoints that it would delete."""
     saver._checkpoints_to_be_deleted.clear()
 
 
-def delete_old_checkpoints(saver: Any, suffix: str) -> None:
+def delete_old_checkpoints(saver: tf.compat.v1.train.Saver, suffix: str) -> None:
     """Deletes those checkpoints of a tf.train.Saver that are too many."""
     saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=suffix)
 
 
-def saves_relative_paths(saver: Any) -> bool:
+def saves_relative_paths(saver: tf.compat.v1.train.Saver) -> bool:
     """Whether a tf.train.Saver writes relative paths into the file `checkpoint`."""
     return saver._save_relative_paths
 
 
-def give_saver(scaffold: tf.compat.v1.train.Scaffold, saver: Any) -> None:
+def give_saver(scaffold: tf.compat.v1.train.Scaffold, saver: tf.compat.v1.train.Saver) -> None:
     """Gives a tf.train.Scaffold without a saver one."""
     scaffold._saver = saver
 
@@ -221,32 +221,32 @@ def scaffold_of(creator: Any) -> Any:
     return getattr(creator, "_scaffold", None)
 
 
-def saver_given_to(hook: Any) -> Any:
+def saver_given_to(hook: tf.compat.v1.train.CheckpointSaverHook) -> Any:
     """The saver that a tf.train.CheckpointSaverHook was given, or None."""
     return hook._saver
 
 
-def path_of(hook: Any) -> str:
+def path_of(hook: tf.compat.v1.train.CheckpointSaverHook) -> str:
     """The path without steps that a tf.train.CheckpointSaverHook saves to."""
     return str(hook._save_path)
 
 
-def interval_of(hook: Any) -> tuple[float | None, int | None]:
+def interval_of(hook: tf.compat.v1.train.CheckpointSaverHook) -> tuple[float | None, int | None]:
     """(seconds, steps) between two checkpoints of a tf.train.CheckpointSaverHook; one is None."""
     return hook._timer._every_secs, hook._timer._every_steps
 
 
-def listeners_of(hook: Any) -> Sequence[Any]:
+def listeners_of(hook: tf.compat.v1.train.CheckpointSaverHook) -> Sequence[Any]:
     """The listeners of a tf.train.CheckpointSaverHook."""
     return hook._listeners
 
 
-def folder_of_events(hook: Any) -> str:
+def folder_of_events(hook: tf.compat.v1.train.SessionRunHook) -> str:
     """The folder in which a hook will write events; '': it has a writer, or no folder."""
     return str(hook._output_dir or "") if hook._summary_writer is None else ""
 
 
-def write_events_by(hook: Any, writer: Any) -> None:
+def write_events_by(hook: tf.compat.v1.train.SessionRunHook, writer: Any) -> None:
     """Gives a hook that writes events another writer."""
     hook._summary_writer = writer
 

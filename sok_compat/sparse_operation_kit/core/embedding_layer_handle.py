@@ -31,7 +31,7 @@ class EmbeddingLayerHandle:
         self,
         embedding_variable: EmbeddingVariable,
         slot_num: int = 1,
-        compute_dtype: Any = None,
+        compute_dtype: tf.DType | str | None = None,
         name: str | None = None,
     ) -> None:
         """Makes the handle; a layer makes its own.
@@ -85,7 +85,7 @@ class DenseEmbeddingLayerHandle(EmbeddingLayerHandle):
         *components: Any,
         slot_num: int = 1,
         nnz_per_slot: int = 1,
-        compute_dtype: Any = None,
+        compute_dtype: tf.DType | str | None = None,
         name: str | None = None,
         **named_components: Any,
     ) -> None:
@@ -119,7 +119,7 @@ class SparseEmbeddingLayerHandle(EmbeddingLayerHandle):
         max_nnz: int = 1,
         max_feature_num: int = 1,
         combiner: str = "sum",
-        compute_dtype: Any = None,
+        compute_dtype: tf.DType | str | None = None,
         name: str | None = None,
         **named_components: Any,
     ) -> None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from sok_compat.runtime.known_words import VARIABLE_WORDS, checks_words
 from sok_compat.runtime.tf_versions import distribute
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
+from sok_compat.tables.first_value import Initializer
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.table import Table
 from sok_compat.tables.table_arguments import MAX_TABLE_BYTES, checked_row_dtype
@@ -46,12 +47,12 @@ class EmbeddingVariable(Table):
         self,
         shape: list[int],
         local_replica_id: int,
-        initializer: Any = None,
+        initializer: Initializer = None,
         trainable: bool = True,
         use_hashtable: bool = True,
         name: str = "EmbeddingVariable",
-        dtype: Any = None,
-        key_dtype: Any = None,
+        dtype: tf.DType | str | None = None,
+        key_dtype: tf.DType | str | None = None,
         *args: Any,
         **kwargs: Any,
     ) -> None:

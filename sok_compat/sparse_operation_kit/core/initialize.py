@@ -31,7 +31,7 @@ def Init(
     global_batch_size: int | None = None,
     seed: int | None = None,
     wire_dtype: str | None = None,
-    row_dtype: Any = None,
+    row_dtype: tf.DType | str | None = None,
     **unknown: Any,
 ) -> tf.Tensor:
     """Prepares tables for the default graph or, in eager mode, the process; checks the settings.

@@ -10,6 +10,7 @@ from sok_compat.sparse_operation_kit.core.embedding_layer_handle import DenseEmb
 from sok_compat.sparse_operation_kit.embeddings.arguments import checked_flag
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
 from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup
+from sok_compat.tables.first_value import Initializer
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -34,8 +35,8 @@ class All2AllDenseEmbedding(EmbeddingLayer):
         nnz_per_slot: int,
         dynamic_input: bool = False,
         use_hashtable: bool = True,
-        key_dtype: Any = None,
-        embedding_initializer: Any = None,
+        key_dtype: tf.DType | str | None = None,
+        embedding_initializer: Initializer = None,
         **kwargs: Any,
     ) -> None:
         """Makes the layer and its table.

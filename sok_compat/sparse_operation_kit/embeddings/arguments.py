@@ -45,7 +45,7 @@ def checked_layer_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def checked_compute_dtype(dtype: Any) -> tf.DType:
+def checked_compute_dtype(dtype: tf.DType | str | None) -> tf.DType:
     """Returns the compute dtype of a Keras policy, or float32 if it is None.
 
     Raises:

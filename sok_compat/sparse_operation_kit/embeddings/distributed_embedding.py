@@ -9,6 +9,7 @@ from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import SparseEmbeddingLayerHandle
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
 from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup_sparse
+from sok_compat.tables.first_value import Initializer
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -36,8 +37,8 @@ class DistributedEmbedding(EmbeddingLayer):
         max_nnz: int,
         max_feature_num: int = 1,
         use_hashtable: bool = True,
-        key_dtype: Any = None,
-        embedding_initializer: Any = None,
+        key_dtype: tf.DType | str | None = None,
+        embedding_initializer: Initializer = None,
         **kwargs: Any,
     ) -> None:
         """Makes the layer and its table.

@@ -17,6 +17,7 @@ from sok_compat.sparse_operation_kit.embeddings.arguments import (
     checked_flag,
     checked_layer_arguments,
 )
+from sok_compat.tables.first_value import Initializer
 from sok_compat.tables.table_arguments import checked_key_dtype
 from sok_compat.training.keras_3_tables import TableVariable
 
@@ -32,8 +33,8 @@ class EmbeddingLayer(keras.layers.Layer):
         embedding_vec_size: int,
         slot_num: int,
         use_hashtable: bool,
-        key_dtype: Any,
-        embedding_initializer: Any,
+        key_dtype: tf.DType | str | None,
+        embedding_initializer: Initializer,
         **kwargs: Any,
     ) -> None:
         current_initialization(type(self).__name__)

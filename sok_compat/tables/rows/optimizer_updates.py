@@ -14,6 +14,7 @@ import tensorflow as tf
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
 from sok_compat.runtime.tf_versions import members
+from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.row_generations import have_generations, rows_of_gradient
 from sok_compat.tables.rows.row_scatters import scatter_rows
 from sok_compat.tables.rows.shown_rows import showing_all_rows
@@ -25,7 +26,7 @@ def update_rows_of_gradients() -> None:
     integrations.apply("tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs", _of_train)
 
 
-def raise_for_stock_update(table: Any, updater: str) -> NoReturn:
+def raise_for_stock_update(table: TableInterface, updater: str) -> NoReturn:
     """Raises NotImplementedError: `updater` would update a table's rows of two bytes."""
     raise NotImplementedError(
         f"{updater} of TensorFlow cannot update the table {table.table_name}, whose rows are "
@@ -36,7 +37,7 @@ def raise_for_stock_update(table: Any, updater: str) -> NoReturn:
     )
 
 
-def check_stock_optimizer(table: Any, optimizer: Any, is_in_scope: bool = False) -> None:
+def check_stock_optimizer(table: TableInterface, optimizer: Any, is_in_scope: bool = False) -> None:
     """Raises NotImplementedError for an optimizer that hands a table's rows of two bytes to an op.
 
     Optimizers with rules for tables of the `table_type` do not, nor those that call methods of the
@@ -61,7 +62,7 @@ def maker_of(update: Callable[..., Any]) -> Any:
     return (function.__closure__ or ())[place].cell_contents
 
 
-def _of_strategy(table: Any, update: Callable[..., Any]) -> Callable[..., Any]:
+def _of_strategy(table: TableInterface, update: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps an update of a variable by its gradient, if it has one, and further arguments."""
     if not hasattr(table, "use_hash_index"):
         return update

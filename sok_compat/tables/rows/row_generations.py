@@ -36,7 +36,7 @@ def ids_of_gradient(row_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
 
 
 @tf.autograph.experimental.do_not_convert
-def rows_of_gradient(variable: Any, gradient: Any) -> Any:
+def rows_of_gradient(variable: Any, gradient: tf.Tensor | tf.IndexedSlices) -> Any:
     """Returns a gradient whose indices are the rows that its keys have now.
 
     Slices of keys that have been evicted are left out. A dense gradient has no keys: it is taken if

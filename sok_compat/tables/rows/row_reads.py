@@ -89,7 +89,9 @@ def getitem(table: TableInterface, slice_spec: Any) -> tf.Tensor:
     return PlaneVariable.__getitem__(table, slice_spec)
 
 
-def as_array(table: TableInterface, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+def as_array(
+    table: TableInterface, dtype: tf.DType | str | None = None, copy: bool | None = None
+) -> np.ndarray:
     """value() for NumPy, which also calls it to put variables into an array."""
     rows = np.asarray(table.value(), dtype)
     return rows.copy() if copy else rows

@@ -20,7 +20,7 @@ _SCATTERS = {
 _LEARNING_RATES = {"add": -1.0, "sub": 1.0}
 
 
-def gather_rows(plane: Any, row_ids: tf.Tensor, name: str | None = None) -> tf.Tensor:
+def gather_rows(plane: tf.Variable, row_ids: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """Returns rows float32 [n, width] of a Table, a SlotVariable or an ordinary variable."""
     rows = tf.raw_ops.ResourceGather(
         resource=plane.handle, indices=row_ids, dtype=_dtype_of(plane), name=name
@@ -29,7 +29,7 @@ def gather_rows(plane: Any, row_ids: tf.Tensor, name: str | None = None) -> tf.T
 
 
 def scatter_rows(
-    plane: Any,
+    plane: tf.Variable,
     update: str,
     row_ids: tf.Tensor,
     values: Any,

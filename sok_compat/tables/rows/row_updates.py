@@ -110,7 +110,7 @@ def assign(
     return table.after(update, read_value)
 
 
-def before_update(table: TableInterface, delta: Any) -> list[tf.Tensor]:
+def before_update(table: TableInterface, delta: tf.Tensor | tf.IndexedSlices) -> list[tf.Tensor]:
     """Raises for rows kept elsewhere; a slot of the table, such as a momentum, has its keys."""
     if table.use_hash_index and getattr(delta, "table", None) is not table:
         raise_for_kept_rows(delta, table.table_name, table.words)
@@ -137,12 +137,17 @@ def scattering(update: str) -> Callable[..., tf.Operation | tf.Variable]:
     returns the op, or in eager mode the variable. See `scatter` for what it raises.
     """
 
-    def scatter_nd(table: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd(
+        table: TableInterface, indices: Any, updates: Any, name: str | None = None
+    ) -> Any:
         op = scatter(table, update, indices, updates, name)
         return table if tf.executing_eagerly() else op
 
     def scatter_slices(
-        table: Any, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+        table: TableInterface,
+        sparse_delta: tf.IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
     ) -> Any:
         del use_locking
         if update in _OF_GRADIENTS and table.shows_rows_in_use():

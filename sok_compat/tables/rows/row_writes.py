@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.interface import TableInterface
+from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_scatters import scatter_rows
 
 
@@ -32,7 +31,7 @@ def write_rows(table: TableInterface, keys: tf.Tensor, rows: tf.Tensor) -> tf.Op
         return scatter_rows(table, "update", row_ids, rows)
 
 
-def all_rows(plane: Any) -> tf.Tensor:
+def all_rows(plane: PlaneVariable) -> tf.Tensor:
     """Returns the ids of the rows that a write to a whole table or slot sets.
 
     Without a hash index these are all rows, which get their first values now: a write must not be

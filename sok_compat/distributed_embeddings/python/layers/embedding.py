@@ -37,7 +37,7 @@ class CPUInitializer(keras.initializers.Initializer):
         """
         self._initializer = keras.initializers.get(initializer)
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> tf.Tensor:
+    def __call__(self, shape: Any, dtype: tf.DType | str | None = None, **kwargs: Any) -> tf.Tensor:
         """Returns the values of the wrapped initializer."""
         with tf.device("CPU:0"):
             return self._initializer(shape, dtype, **kwargs)
@@ -243,7 +243,7 @@ class ConcatOneHotEmbedding(keras.layers.Layer):
         return {"feature_sizes": self.feature_sizes, "embedding_width": self.embedding_width}
 
 
-def float_dtype(dtype: Any) -> Any:
+def float_dtype(dtype: tf.DType | str | None) -> Any:
     """Returns the dtype, or policy, of a layer on ids: `dtype`, or a default if it is None.
 
     Under TF1 behaviour a layer without a dtype takes that of its first input, an integer one here.

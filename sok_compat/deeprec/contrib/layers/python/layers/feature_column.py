@@ -34,27 +34,29 @@ __all__ = [
 _NAMED_BEFORE_OTHERS = 3  # columns in the name of a shared variable
 
 
-def sort_key_of(column: Any) -> str:
+def sort_key_of(column: stock.DenseColumn) -> str:
     """The text by which layers order a column; the name of a column of another module."""
     return getattr(column, "sort_key", column.name)
 
 
-def combiner_of(column: Any) -> str:
+def combiner_of(column: stock.DenseColumn) -> str:
     """How a linear model combines the ids of a sample."""
     return getattr(column, "sparse_combiner", "sum")
 
 
-def _remember(column: Any, sort_key: str, combiner: str = "sum") -> Any:
+def _remember(column: stock.DenseColumn, sort_key: str, combiner: str = "sum") -> Any:
     column.sort_key, column.sparse_combiner = sort_key, combiner
     return column
 
 
-def _sparse(column: Any, of_class: str, name: str, size: int, combiner: str = "sum") -> Any:
+def _sparse(
+    column: stock.DenseColumn, of_class: str, name: str, size: int, combiner: str = "sum"
+) -> stock.CategoricalColumn:
     size_there = f"is_integerized={of_class == '_SparseColumnIntegerized'}, bucket_size={size}"
     return _remember(column, f"{of_class}(column_name={name!r}, {size_there})", combiner)
 
 
-def _length(column: Any) -> int:
+def _length(column: stock.DenseColumn) -> int:
     return 1 if is_of_embedding_variable(column) else column._num_buckets  # 1: as in DeepRec
 
 
@@ -65,7 +67,7 @@ def sparse_column_with_hash_bucket(
     combiner: str = "sum",
     dtype: tf.DType = tf.string,
     hash_keys: Any = None,
-) -> Any:
+) -> stock.CategoricalColumn:
     """As tf.feature_column.categorical_column_with_hash_bucket; hash_keys must be None."""
     refuse("sparse_column_with_hash_bucket", hash_keys=hash_keys)
     column = tf.feature_column.categorical_column_with_hash_bucket(
@@ -109,7 +111,7 @@ class _IntegerColumn(stock.CategoricalColumn, _IntegerFields):
 @of_tensorflow
 def sparse_column_with_integerized_feature(
     column_name: str, bucket_size: int, combiner: str = "sum", dtype: tf.DType = tf.int64
-) -> Any:
+) -> stock.CategoricalColumn:
     """A column of integers modulo bucket_size."""
     if bucket_size < 1 or not dtype.is_integer:
         raise ValueError(
@@ -127,7 +129,7 @@ def sparse_column_with_keys(
     default_value: int = -1,
     combiner: str = "sum",
     dtype: tf.DType = tf.string,
-) -> Any:
+) -> stock.CategoricalColumn:
     """As tf.feature_column.categorical_column_with_vocabulary_list."""
     column = tf.feature_column.categorical_column_with_vocabulary_list(
         column_name, tuple(keys), dtype, default_value
@@ -144,7 +146,7 @@ def sparse_column_with_vocabulary_file(
     default_value: int = -1,
     combiner: str = "sum",
     dtype: tf.DType = tf.string,
-) -> Any:
+) -> stock.CategoricalColumn:
     """As tf.feature_column.categorical_column_with_vocabulary_file."""
     column = tf.feature_column.categorical_column_with_vocabulary_file(
         column_name,
@@ -165,7 +167,7 @@ def sparse_column_with_embedding(
     steps_to_live: int | None = None,
     init_data_source: str | None = None,
     ev_option: EmbeddingVariableOption | None = None,
-) -> Any:
+) -> stock.CategoricalColumn:
     """A column of any ids, for an embedding variable. API of DeepRec.
 
     As tf.feature_column.categorical_column_with_embedding; steps_to_live is a GlobalStepEvict.
@@ -188,8 +190,8 @@ def _with_eviction(
 
 @of_tensorflow
 def weighted_sparse_column(
-    sparse_id_column: Any, weight_column_name: str, dtype: tf.DType = tf.float32
-) -> Any:
+    sparse_id_column: stock.CategoricalColumn, weight_column_name: str, dtype: tf.DType = tf.float32
+) -> stock.CategoricalColumn:
     """As tf.feature_column.weighted_categorical_column."""
     column = tf.feature_column.weighted_categorical_column(
         sparse_id_column, weight_column_name, dtype
@@ -202,7 +204,7 @@ def weighted_sparse_column(
 
 
 @of_tensorflow
-def one_hot_column(sparse_id_column: Any) -> Any:
+def one_hot_column(sparse_id_column: stock.CategoricalColumn) -> stock.DenseColumn:
     """As tf.feature_column.indicator_column."""
     column = tf.feature_column.indicator_column(sparse_id_column)
     return _remember(column, f"_OneHotColumn(sparse_id_column={sort_key_of(sparse_id_column)})")
@@ -215,7 +217,7 @@ def real_valued_column(
     default_value: Any = None,
     dtype: tf.DType = tf.float32,
     normalizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
-) -> Any:
+) -> stock.DenseColumn:
     """As tf.feature_column.numeric_column."""
     column = tf.feature_column.numeric_column(
         column_name, dimension, default_value, dtype, normalizer
@@ -224,7 +226,9 @@ def real_valued_column(
 
 
 @of_tensorflow
-def bucketized_column(source_column: Any, boundaries: Sequence[float]) -> Any:
+def bucketized_column(
+    source_column: stock.DenseColumn, boundaries: Sequence[float]
+) -> stock.DenseColumn:
     """As tf.feature_column.bucketized_column; a boundary that comes twice counts once."""
     column = tf.feature_column.bucketized_column(source_column, [*dict.fromkeys(boundaries)])
     return _remember(column, f"_BucketizedColumn(source_column={sort_key_of(source_column)})")
@@ -232,7 +236,7 @@ def bucketized_column(source_column: Any, boundaries: Sequence[float]) -> Any:
 
 @of_tensorflow
 def embedding_column(
-    sparse_id_column: Any,
+    sparse_id_column: stock.CategoricalColumn,
     dimension: int,
     combiner: str = "mean",
     initializer: Any = None,
@@ -240,7 +244,7 @@ def embedding_column(
     tensor_name_in_ckpt: str | None = None,
     max_norm: float | None = None,
     trainable: bool = True,
-) -> Any:
+) -> stock.DenseColumn:
     """As tf.feature_column.embedding_column, with a variable called "weights".
 
     The default initializer has the standard deviation 1 / sqrt(number of ids), and 1 for an
@@ -259,11 +263,11 @@ def embedding_column(
     return _embedding(column, "weights")
 
 
-def _initializer(column: Any) -> Any:
+def _initializer(column: stock.DenseColumn) -> Any:
     return tf.truncated_normal_initializer(0.0, 1 / math.sqrt(_length(column)))
 
 
-def _embedding(column: Any, weights_name: str) -> Any:
+def _embedding(column: stock.DenseColumn, weights_name: str) -> stock.DenseColumn:
     column.weights_name = weights_name
     source = sort_key_of(column.categorical_column)
     return _remember(column, f"_EmbeddingColumn(sparse_id_column={source}, {column.dimension})")
@@ -271,7 +275,7 @@ def _embedding(column: Any, weights_name: str) -> Any:
 
 @of_tensorflow
 def shared_embedding_columns(
-    sparse_id_columns: Sequence[Any],
+    sparse_id_columns: Sequence[stock.CategoricalColumn],
     dimension: int,
     combiner: str = "mean",
     shared_embedding_name: str | None = None,
@@ -280,7 +284,7 @@ def shared_embedding_columns(
     tensor_name_in_ckpt: str | None = None,
     max_norm: float | None = None,
     trainable: bool = True,
-) -> Sequence[Any]:
+) -> Sequence[stock.DenseColumn]:
     """As tf.feature_column.shared_embedding_columns, with a variable of the shared name."""
     if isinstance(sparse_id_columns, str) or not isinstance(sparse_id_columns, Sequence):
         raise TypeError(
@@ -303,7 +307,7 @@ def shared_embedding_columns(
     return tuple(_embedding(column, name) for column in columns)
 
 
-def _shared_name(columns: Sequence[Any]) -> str:
+def _shared_name(columns: Sequence[stock.DenseColumn]) -> str:
     names = sorted(column.name for column in columns if not hasattr(column, "weight_feature_key"))
     names += sorted(column.name for column in columns if hasattr(column, "weight_feature_key"))
     parts, others = names[:_NAMED_BEFORE_OTHERS], names[_NAMED_BEFORE_OTHERS:]
@@ -312,7 +316,7 @@ def _shared_name(columns: Sequence[Any]) -> str:
 
 
 @of_tensorflow
-def create_feature_spec_for_parsing(feature_columns: Iterable[Any]) -> dict[str, Any]:
+def create_feature_spec_for_parsing(feature_columns: Iterable[stock.DenseColumn]) -> dict[str, Any]:
     """{key: how tf.parse_example reads it}"""
     return tf.feature_column.make_parse_example_spec(list(feature_columns))
 

@@ -43,12 +43,12 @@ __all__ = [
 
 @of_tensorflow
 def input_from_feature_columns(
-    columns_to_tensors: Mapping[str, Any],
-    feature_columns: Iterable[Any],
+    columns_to_tensors: Mapping[str, tf.Tensor | tf.SparseTensor],
+    feature_columns: Iterable[stock.DenseColumn],
     weight_collections: Iterable[str] | None = None,
     trainable: bool = True,
     scope: Any = None,
-    cols_to_outs: dict[Any, tf.Tensor] | None = None,
+    cols_to_outs: dict[stock.DenseColumn, tf.Tensor] | None = None,
     blocknums: Any = None,
 ) -> tf.Tensor:
     """The inputs of a network: columns side by side, in TensorFlow 1's order.
@@ -87,8 +87,8 @@ def input_from_feature_columns(
 
 @of_tensorflow
 def weighted_sum_from_feature_columns(
-    columns_to_tensors: Mapping[str, Any],
-    feature_columns: Iterable[Any],
+    columns_to_tensors: Mapping[str, tf.Tensor | tf.SparseTensor],
+    feature_columns: Iterable[stock.DenseColumn],
     num_outputs: int,
     weight_collections: Iterable[str] | None = None,
     trainable: bool = True,
@@ -148,13 +148,13 @@ def _add_dense(column, builder, num_outputs, trainable, collections):
     return variable, tf.matmul(inputs, variable)
 
 
-def _in_order(feature_columns: Iterable[Any]) -> list[Any]:
+def _in_order(feature_columns: Iterable[stock.DenseColumn]) -> list[Any]:
     return sorted(dict.fromkeys(feature_columns), key=sort_key_of)
 
 
 def parse_feature_columns_from_examples(
     serialized: Any,
-    feature_columns: Iterable[Any],
+    feature_columns: Iterable[stock.DenseColumn],
     name: str | None = None,
     example_names: Any = None,
 ) -> dict[str, Any]:
