@@ -68,6 +68,7 @@ WITHIN = {
             "version",
             "error_texts",
             "checked",
+            "checked_values",
             "known_words",
         ),
         ("built_libraries", "graphs", "tf_versions"),

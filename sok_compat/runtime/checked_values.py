@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of option values."""
+"""Checks of arguments."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ def checked_count(argument: str, value: Any, least: int = 0) -> int:
     """`value` as an int.
 
     Raises:
-      ValueError: it is not an int, or below `least`.
+      ValueError: it is not an int, or not in [least, 2^63).
     """
     try:
-        count = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        count = None
-    if count is None or count < least:
-        raise ValueError(f"{argument} must be an int >= {least}, got {value!r}")
+        count = least - 1 if isinstance(value, bool) else operator.index(value)
+    except (AttributeError, TypeError):  # the former from tensors of a graph
+        count = least - 1
+    if not least <= count < 1 << 63:
+        limit = "" if count < least else " and < 2^63"
+        raise ValueError(f"{argument} must be an int >= {least}{limit}, got {value!r}")
     return count
 
 

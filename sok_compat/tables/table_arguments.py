@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.graphs import state_here
 from sok_compat.runtime.settings import FLOATS, ROW_DTYPE
 
@@ -85,13 +85,10 @@ def checked_sizes(capacity: Any, dim: Any) -> tuple[int | None, int]:
     Raises:
       ValueError: one is not an int >= 1, or the rows exceed the address space.
     """
-    for name, size in {"capacity": capacity, "dim": dim}.items():
-        is_undeclared = name == "capacity" and size is None
-        if not is_undeclared and (_as_int(size) is None or size < 1):
-            raise ValueError(f"{name} must be an int >= 1, got {size!r}")
-    capacity, dim = _as_int(capacity), _as_int(dim)
+    dim = checked_count("dim", dim, 1)
     if capacity is None:
         return None, dim
+    capacity = checked_count("capacity", capacity, 1)
     if capacity == UNDECLARED_CAPACITY:
         raise ValueError(f"a capacity of {capacity} is reserved: use a smaller one, or None")
     if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
@@ -115,19 +112,9 @@ def checked_files(storage_path: Any, memory_bytes: Any) -> dict[str, Any]:
                 "memory"
             )
         return {}
-    if _as_int(memory_bytes) is None or memory_bytes < 1:
-        raise ValueError(
-            f"storage_path {storage_path!r} needs memory_bytes, the most bytes of rows and slots "
-            f"in memory, an int >= 1, got {memory_bytes!r}"
-        )
+    needed = f"storage_path {storage_path!r} needs memory_bytes, the most bytes in memory, which"
+    memory_bytes = checked_count(needed, memory_bytes, 1)
     path = os.path.abspath(os.fspath(storage_path))
     if not os.path.isdir(path):
         raise ValueError(f"storage_path must be an existing folder on a disk, got {path!r}")
-    return {"storage_path": path, "memory_bytes": _as_int(memory_bytes)}
-
-
-def _as_int(value):
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
+    return {"storage_path": path, "memory_bytes": memory_bytes}

@@ -54,7 +54,7 @@ def test_unknown_name_without_constructor(sok):
 
 
 def test_a_constructor_that_fails_leaves_no_name(sok):
-    with pytest.raises(ValueError, match="slot_num must be >= 1"):
+    with pytest.raises(ValueError, match="slot_num must be an int >= 1"):
         sok.get_embedding("users", sok.All2AllDenseEmbedding, **{**SETTINGS, "slot_num": 0})
     with pytest.raises(ValueError, match="known: none"):
         sok.get_embedding("users")

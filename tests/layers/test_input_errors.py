@@ -163,17 +163,20 @@ def test_key_out_of_range_without_hashtable(sok, case_input, training, key_dtype
 
 
 BAD_ARGUMENTS = {
-    "capacity-0": (dict(max_vocabulary_size_per_gpu=0), "max_vocabulary_size_per_gpu must be >= 1"),
+    "capacity-0": (
+        dict(max_vocabulary_size_per_gpu=0),
+        "max_vocabulary_size_per_gpu must be an int >= 1",
+    ),
     "capacity-float": (dict(max_vocabulary_size_per_gpu=1.5), "max_vocabulary_size_per_gpu"),
-    "dim-0": (dict(embedding_vec_size=0), "embedding_vec_size must be >= 1"),
-    "slot_num-0": (dict(slot_num=0), "slot_num must be >= 1"),
+    "dim-0": (dict(embedding_vec_size=0), "embedding_vec_size must be an int >= 1"),
+    "slot_num-0": (dict(slot_num=0), "slot_num must be an int >= 1"),
     "slot_num-text": (dict(slot_num="2"), "slot_num must be an int"),
     "key_dtype": (dict(key_dtype="int32"), "key_dtype must be int64 or uint32, got int32"),
     "initializer": (dict(embedding_initializer="no_such"), "no_such"),
 }
 BAD_SPARSE_ARGUMENTS = {
-    "max_nnz-0": (dict(max_nnz=0), "max_nnz must be >= 1"),
-    "max_feature_num-0": (dict(max_feature_num=0), "max_feature_num must be >= 1"),
+    "max_nnz-0": (dict(max_nnz=0), "max_nnz must be an int >= 1"),
+    "max_feature_num-0": (dict(max_feature_num=0), "max_feature_num must be an int >= 1"),
     "max_feature_num-text": (dict(max_feature_num="2"), "max_feature_num must be an int"),
     "max_feature_num-7": (dict(max_feature_num=7), r"max_feature_num must be in \[1, .* = 6\]"),
 }

@@ -50,7 +50,7 @@ def test_works_in_eager_mode_and_in_a_function():
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ((0, 3), "vocabulary_size must be >= 1"),
+    ((0, 3), "vocabulary_size must be an int >= 1"),
     ((6, 2.5), "embedding_vec_size must be an int"),
     ((6, 4, ROWS), r"\[6, 4\]; got ndarray of shape \[6, 3\]"),
     ((6, 4, tf.zeros_initializer()), "must be the name of a Keras initializer"),

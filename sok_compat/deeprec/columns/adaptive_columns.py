@@ -17,6 +17,7 @@ from sok_compat.deeprec.columns.stock_functions import of_tensorflow
 from sok_compat.deeprec.lookups.adaptive_lookup import AdaptiveIds
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime.checked import checked
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 
 tf1 = tf.compat.v1
@@ -140,10 +141,7 @@ def categorical_column_with_adaptive_embedding(
       ValueError: an argument out of range.
     """
     of_keys = CategoricalColumnWithEmbedding.checked(key, dtype, partition_num, ev_option)
-    if not isinstance(hash_bucket_size, int) or hash_bucket_size < 1:
-        raise ValueError(
-            f"the column {key!r}: hash_bucket_size must be an int >= 1, got {hash_bucket_size!r}"
-        )
+    checked_count(f"the column {key!r}: hash_bucket_size", hash_bucket_size, 1)
     return AdaptiveCategoricalColumn(of_keys, hash_bucket_size)
 
 

@@ -20,6 +20,7 @@ from sok_compat.deeprec.variables.embedding_variable import (
     PartitionedEmbeddingVariable,
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 from sok_compat.tables.first_value import Initializer
 
@@ -64,10 +65,8 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
             raise ValueError(
                 f"the column {key!r}: dtype must be string, int64 or int32, got {dtype.name}"
             )
-        if partition_num is not None and (not isinstance(partition_num, int) or partition_num < 1):
-            raise ValueError(
-                f"the column {key!r}: partition_num must be an int >= 1, got {partition_num!r}"
-            )
+        if partition_num is not None:
+            checked_count(f"the column {key!r}: partition_num", partition_num, 1)
         return cls(key, dtype, partition_num, ev_option)
 
     @property

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from sok_compat.deeprec.variables.checked_values import checked_count, checked_number, checked_text
 from sok_compat.deeprec.variables.protocol_enum import ProtocolEnum
+from sok_compat.runtime.checked_values import checked_count, checked_number, checked_text
 from sok_compat.tables.first_value import Initializer
 
 _logger = logging.getLogger("sok_compat")

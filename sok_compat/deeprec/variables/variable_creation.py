@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import logging
 import math
-import operator
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -26,6 +25,7 @@ from sok_compat.deeprec.variables.options import (
     StorageType,
     check_is_supported,
 )
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.tables.first_value import FirstValue, Initializer
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
@@ -215,12 +215,7 @@ def _check_arguments(name: Any, embedding_dim: Any, option: Any) -> None:
         )
     if not isinstance(name, str) or not name:
         raise ValueError(f"the name of an embedding variable must be a string, got {name!r}")
-    try:
-        is_size = operator.index(embedding_dim) >= 1
-    except TypeError:
-        is_size = False
-    if not is_size:
-        raise ValueError(f"{name}: embedding_dim must be an int >= 1, got {embedding_dim!r}")
+    checked_count(f"{name}: embedding_dim", embedding_dim, 1)
     if not isinstance(option, EmbeddingVariableOption):
         raise ValueError(f"{name}: ev_option must be an EmbeddingVariableOption, got {option!r}")
 

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.lookup.prefetching.runner import PrefetchRunner
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.graphs import ancestors, is_function, state_here, state_of
 from sok_compat.runtime.op_library import ops
 
@@ -56,8 +57,7 @@ def prefetch_lookups(batch: Any, capacity: int = 1) -> Any:
             "prefetch_lookups is for graphs of sessions; in eager mode and functions, use "
             "tf.data.Dataset.prefetch"
         )
-    if not isinstance(capacity, int) or capacity < 1:
-        raise ValueError(f"capacity must be an int >= 1, got {capacity!r}")
+    checked_count("capacity", capacity, 1)
     sources = tf.nest.flatten(batch, expand_composites=True)
     if not sources:
         raise ValueError(f"prefetch_lookups needs tensors, got {batch!r}")

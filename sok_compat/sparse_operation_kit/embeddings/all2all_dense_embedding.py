@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import DenseEmbeddingLayerHandle
 from sok_compat.sparse_operation_kit.embeddings.arguments import checked_flag
-from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
+from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer
 from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup
 from sok_compat.tables.first_value import Initializer
 
@@ -67,7 +68,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
             embedding_initializer,
             **kwargs,
         )
-        self.nnz_per_slot = checked_size("nnz_per_slot", nnz_per_slot)
+        self.nnz_per_slot = checked_count("nnz_per_slot", nnz_per_slot, 1)
         self.dynamic_input = checked_flag("dynamic_input", dynamic_input)
         self.set_handle(DenseEmbeddingLayerHandle, nnz_per_slot=self.nnz_per_slot)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import SparseEmbeddingLayerHandle
-from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
+from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer
 from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup_sparse
 from sok_compat.tables.first_value import Initializer
 
@@ -73,9 +74,9 @@ class DistributedEmbedding(EmbeddingLayer):
             **kwargs,
         )
         self.combiner = _checked_combiner(combiner)
-        self.max_nnz = checked_size("max_nnz", max_nnz)
+        self.max_nnz = checked_count("max_nnz", max_nnz, 1)
         most_keys = self.slot_num * self.max_nnz
-        if checked_size("max_feature_num", max_feature_num) > most_keys:
+        if checked_count("max_feature_num", max_feature_num, 1) > most_keys:
             raise ValueError(
                 f"max_feature_num must be in [1, slot_num * max_nnz = {most_keys}], got "
                 f"{max_feature_num}"

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Callable
 
 import tensorflow as tf
 
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.tf_versions import is_evaluated_by_model, keras_3
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
@@ -46,11 +46,11 @@ class EmbeddingLayer(keras.layers.Layer):
             checked_compute_dtype(self.compute_dtype)
         except TypeError as error:  # Keras's own error does not name the argument
             raise TypeError(f"{type(self).__name__} cannot take {kwargs}: {error}") from error
-        self.max_vocabulary_size_per_gpu = checked_size(
-            "max_vocabulary_size_per_gpu", max_vocabulary_size_per_gpu
+        self.max_vocabulary_size_per_gpu = checked_count(
+            "max_vocabulary_size_per_gpu", max_vocabulary_size_per_gpu, 1
         )
-        self.embedding_vec_size = checked_size("embedding_vec_size", embedding_vec_size)
-        self.slot_num = checked_size("slot_num", slot_num)
+        self.embedding_vec_size = checked_count("embedding_vec_size", embedding_vec_size, 1)
+        self.slot_num = checked_count("slot_num", slot_num, 1)
         self.use_hashtable = checked_flag("use_hashtable", use_hashtable)
         self.key_dtype = checked_key_dtype(key_dtype)
         self.embedding_initializer = embedding_initializer
@@ -141,20 +141,3 @@ class EmbeddingLayer(keras.layers.Layer):
             if callable(self.embedding_initializer)
             else self.embedding_initializer,
         }
-
-
-def checked_size(name: str, value: Any) -> int:
-    """Returns `value` as an int.
-
-    Raises:
-      ValueError: it is not an int in [1, 2^63).
-    """
-    try:
-        size = operator.index(value)
-    except (TypeError, AttributeError):  # the latter from tensors of a graph
-        raise ValueError(f"{name} must be an int >= 1, got {value!r}") from None
-    if size < 1:
-        raise ValueError(f"{name} must be >= 1, got {size}")
-    if size > tf.int64.max:
-        raise ValueError(f"{name} must be < 2^63, got {size}")
-    return size

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -13,6 +12,7 @@ from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.keys import checked_keys, in_shape_of
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.current_job import active_job
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, constant_value
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
@@ -107,7 +107,7 @@ def embedding_lookup_sparse(
       tf.errors.ResourceExhaustedError: when run: the table is full; its contents are intact.
     """
     layer = _layer_of(embedding_variable, SparseEmbeddingLayerHandle, "embedding_lookup_sparse")
-    slot_num = _checked_slot_num(layer, slot_num)
+    slot_num = checked_count(f"{layer.layer_name}: slot_num", slot_num, 1)
     with tf.device(embedding_variable.device):
         if not isinstance(sp_ids, (tf.SparseTensor, tf.RaggedTensor)):
             raise TypeError(
@@ -136,15 +136,6 @@ def _layer_of(variable, kind, function):
         )
     _raise_if_made_elsewhere(layer)
     return layer
-
-
-def _checked_slot_num(layer: Any, slot_num: Any) -> int:
-    try:
-        if operator.index(slot_num) >= 1:
-            return operator.index(slot_num)
-    except TypeError:
-        pass
-    raise ValueError(f"{layer.layer_name}: slot_num must be an int >= 1, got {slot_num!r}")
 
 
 def _raise_if_made_elsewhere(layer):

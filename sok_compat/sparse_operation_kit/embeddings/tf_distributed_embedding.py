@@ -9,11 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.ranks.identity import current_ranks
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, keras_3
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
-from sok_compat.sparse_operation_kit.embeddings.embedding_layer import checked_size
 
 
 class TFDistributedEmbedding(keras.layers.Layer):
@@ -51,8 +51,8 @@ class TFDistributedEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         del comm_options
         shape = [
-            checked_size("vocabulary_size", vocabulary_size),
-            checked_size("embedding_vec_size", embedding_vec_size),
+            checked_count("vocabulary_size", vocabulary_size, 1),
+            checked_count("embedding_vec_size", embedding_vec_size, 1),
         ]
         rows: Any
         if isinstance(initializer, str):
