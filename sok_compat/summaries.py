@@ -25,10 +25,11 @@ _FIGURES_OF_FILES = (
     "resident_megabytes",
     "share_of_rows_found_in_memory",
     "megabytes_read_per_step",
+    "megabytes_written_per_step",
 )
 _STATISTICS = (  # as the op library
     "keys", "rows", "evicted", "waiting", "capacity", "bytes", "resident_bytes", "file_bytes",
-    "rows_requested", "rows_missed", "bytes_read",
+    "rows_requested", "rows_missed", "bytes_read", "bytes_written",
 )  # fmt: skip
 
 
@@ -43,9 +44,9 @@ def stats() -> dict[str, Any]:
       'tables': {name of a table: {'keys': held now, 'rows': that have memory, 'evicted': keys since
       the table was made, 'waiting': keys that a filter counts, without a row, 'capacity': in keys,
       'bytes': of rows, slots and the index, 'resident_bytes': of these, in memory; of tables in
-      files, since they were made: 'file_bytes': on the disk, 'rows_requested' of rows and slots,
-      'rows_missed': of these, not in memory, 'bytes_read'}}; a second table of a name, as of
-      another session, is 'name (2)'.
+      files, since they were made: 'file_bytes': on the disk, 'rows_requested' by lookups,
+      'rows_missed': of these, not in memory, 'bytes_read', 'bytes_written': of pages that left
+      memory}}; a second table of a name, as of another session, is 'name (2)'.
       'ranks': {'rank', 'size', and the counters of `communication_stats`}.
       'saves', 'restores': {'count', 'seconds', 'bytes'}, of tables; the bytes also of those that
       failed.
@@ -81,8 +82,8 @@ def summarize_tables(
     For each table: keys; megabytes of its rows, slots and index; new keys and evicted keys a step;
     keys that a filter counts but that have no row, and the share of keys that have one. With
     several ranks also the megabytes that this rank has sent for lookups, a step. For tables in
-    files also the megabytes in memory, the share of rows that were there since the last figures,
-    and the megabytes read, a step.
+    files also the megabytes in memory, the share of rows that lookups found there since the last
+    figures, and the megabytes read and written, a step.
 
     In a graph call it once, after the optimizer has made its slots. The summaries are in
     GraphKeys.SUMMARIES: `merge_all`, MonitoredTrainingSession and Estimators write them. In eager
@@ -137,7 +138,7 @@ class _FiguresOf:
     """Computes _FIGURES of a table from what the op library knows of it."""
 
     def __init__(self) -> None:
-        self._new, self._evicted, self._read = _Rate(), _Rate(), _Rate()
+        self._new, self._evicted, self._read, self._written = _Rate(), _Rate(), _Rate(), _Rate()
         self._requested, self._missed = _Rate(), _Rate()
 
     def __call__(self, statistics: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -155,6 +156,7 @@ class _FiguresOf:
             of["resident_bytes"] / 1e6,
             1 - missed / requested if requested else 1.0,
             self._read(int(step), of["bytes_read"] / 1e6),
+            self._written(int(step), of["bytes_written"] / 1e6),
         )
         return np.array(figures, np.float32)
 

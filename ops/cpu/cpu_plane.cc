@@ -13,7 +13,8 @@ constexpr size_t kStartBytes = size_t{4}
                                << 20;  // initial size of a plane that will grow; small pages
 constexpr size_t kSmallBytes = size_t{2}
                                << 20;  // small pages of one that will not, until it has more rows
-constexpr int64_t kGrowthFactor = 4;
+constexpr double kGrowthInMemory = 4;
+constexpr double kGrowthOfFile = 1.25;  // which takes the disk
 
 /// Huge pages, after the first few MiB, if rows fill in order; most tables are small. With sparse
 /// access each row would commit 2 MiB.
@@ -32,7 +33,8 @@ size_t PlaneOfHost::StartBytes() const {
   return static_cast<size_t>(StartRows()) * options_.row_bytes();
 }
 
-PlaneOfHost::PlaneOfHost(const PlaneOptions& options) : options_(options) {
+PlaneOfHost::PlaneOfHost(const PlaneOptions& options, double growth)
+    : options_(options), growth_(growth) {
   CheckPlaneOptions(options);
   num_rows_ = StartRows();
 }
@@ -45,8 +47,8 @@ void PlaneOfHost::Reserve(int64_t num_rows) {
     Throw(ErrorCode::kOutOfMemory, "a plane of ", num_rows, " rows of ", options_.width,
           " floats does not fit in the address space of 2^47 bytes");
   }
-  const int64_t wanted =
-      std::min({std::max(num_rows, kGrowthFactor * num_rows_), options_.capacity, most_rows});
+  const auto grown = static_cast<int64_t>(growth_ * static_cast<double>(num_rows_));
+  const int64_t wanted = std::min({std::max(num_rows, grown), options_.capacity, most_rows});
   ReserveAhead(num_rows, wanted, [this](int64_t count) {
     Resize(static_cast<size_t>(count) * options_.row_bytes());
     num_rows_ = count;
@@ -54,7 +56,7 @@ void PlaneOfHost::Reserve(int64_t num_rows) {
 }
 
 CpuPlane::CpuPlane(const PlaneOptions& options)
-    : PlaneOfHost(options),
+    : PlaneOfHost(options, kGrowthInMemory),
       memory_(StartBytes(), MovesWhenItGrows() ? PageSize::kSmall : PageSizeFor(options)),
       starts_with_small_pages_(!MovesWhenItGrows() && options.rows_fill_in_order) {
   if (starts_with_small_pages_) memory_.UseSmallPages(kSmallBytes);
@@ -76,7 +78,15 @@ void CpuPlane::ExpectRows(int64_t num_rows) {
 void CpuPlane::Release() { memory_.Release(0, memory_.size_bytes()); }
 
 FilePlane::FilePlane(const PlaneOptions& options)
-    : PlaneOfHost(options), file_(std::make_unique<CachedFile>(options.storage, StartBytes())) {}
+    : PlaneOfHost(options, kGrowthOfFile),
+      file_(std::make_unique<CachedFile>(options.storage, StartBytes())) {
+  if (MovesWhenItGrows()) file_->Allocate(StartBytes());
+}
+
+void FilePlane::Resize(size_t size_bytes) {
+  file_->Grow(size_bytes);
+  file_->Allocate(size_bytes);
+}
 
 void FilePlane::ExpectRows(int64_t num_rows) {
   num_rows = std::min(num_rows, this->num_rows());

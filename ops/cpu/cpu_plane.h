@@ -12,10 +12,10 @@
 namespace sok {
 
 /// A plane with a declared capacity has address space for all of it and never moves. Otherwise it
-/// starts small and is remapped to four times the size, or less if that is refused.
+/// starts small and is remapped to `growth` times the size, or less if that is refused.
 class PlaneOfHost : public Plane {
  public:
-  explicit PlaneOfHost(const PlaneOptions& options);
+  PlaneOfHost(const PlaneOptions& options, double growth);
 
   int64_t num_rows() const override { return num_rows_; }
   void Reserve(int64_t num_rows) override;
@@ -32,6 +32,7 @@ class PlaneOfHost : public Plane {
  private:
   int64_t StartRows() const;
 
+  const double growth_;
   int64_t num_rows_;  // for which there is address space
 };
 
@@ -52,7 +53,8 @@ class CpuPlane : public PlaneOfHost {
   bool starts_with_small_pages_ = false;  // followed by huge ones
 };
 
-/// A plane in a file of options.storage.
+/// A plane in a file of options.storage. Without a declared capacity all rows have blocks on the
+/// disk: TensorFlow's own ops may write each row that the variable shows.
 class FilePlane : public PlaneOfHost {
  public:
   /// Throws kOutOfMemory if the system refuses the address space, and errors of the folder.
@@ -65,7 +67,7 @@ class FilePlane : public PlaneOfHost {
   void Release() override { file_->Release(); }
 
  private:
-  void Resize(size_t size_bytes) override { file_->Grow(size_bytes); }
+  void Resize(size_t size_bytes) override;
 
   const std::unique_ptr<CachedFile> file_;
 };

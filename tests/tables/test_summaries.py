@@ -93,7 +93,7 @@ def test_stats_of_tables_of_two_sessions(graph):
         found = stats()["tables"]
         assert [found[name]["keys"] for name in ("asked", "asked (2)")] == [2, 0]
         index = found["asked (2)"].pop("bytes")
-        of_files = ["file_bytes", "rows_requested", "rows_missed", "bytes_read"]
+        of_files = ["file_bytes", "rows_requested", "rows_missed", "bytes_read", "bytes_written"]
         assert found["asked"] == {
             "keys": 2, "rows": 2, "evicted": 0, "waiting": 2, "capacity": 2**32 - 1,
             "bytes": index + 2 * 2 * 4, "resident_bytes": index + 2 * 2 * 4,

@@ -74,6 +74,10 @@ char* FileMemory::PageAt(int64_t page) const {
   return data_ + static_cast<size_t>(page) * PageBytes();
 }
 
+int FileMemory::Advise(const PageRange& range, int advice) const {
+  return madvise(PageAt(range.first), static_cast<size_t>(range.count) * PageBytes(), advice);
+}
+
 char* FileMemory::Map(size_t size_bytes) const {
   void* data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (data == MAP_FAILED) {
@@ -132,19 +136,18 @@ void FileMemory::Release() {
   allocated_bytes_ = 0;
 }
 
-void FileMemory::Read(const std::vector<PageRange>& ranges) const {
-  const auto advise = [&](const PageRange& range, int advice) {
-    return madvise(PageAt(range.first), static_cast<size_t>(range.count) * PageBytes(), advice);
-  };
+void FileMemory::Request(const std::vector<PageRange>& ranges) const {
   for (const PageRange& range : ranges) {
     for (int64_t done = 0; done < range.count; done += kPagesPerRequest) {
-      const int64_t count = std::min(kPagesPerRequest, range.count - done);
-      advise({range.first + done, count}, MADV_WILLNEED);
+      Advise({range.first + done, std::min(kPagesPerRequest, range.count - done)}, MADV_WILLNEED);
     }
   }
+}
+
+void FileMemory::Await(const std::vector<PageRange>& ranges) const {
   for (const PageRange& range : ranges) {
     // Reports as an error what would be a signal for a load. Older systems do not know it.
-    if (advise(range, kPopulateRead) == 0 || errno == EINVAL) continue;
+    if (Advise(range, kPopulateRead) == 0 || errno == EINVAL) continue;
     Throw(errno == ENOMEM ? ErrorCode::kOutOfMemory : ErrorCode::kIo, folder_,
           ": rows could not be read; ", std::strerror(errno == EFAULT ? EIO : errno));
   }
@@ -172,7 +175,7 @@ void FileMemory::Drop(const std::vector<PageRange>& ranges) const {
       Throw(ErrorCode::kIo, folder_, ": rows could not be written; ", std::strerror(errno));
     }
     // The page cache gives back pages that are clean and that no process has mapped.
-    madvise(PageAt(range.first), static_cast<size_t>(range.count) * PageBytes(), MADV_DONTNEED);
+    Advise(range, MADV_DONTNEED);
     posix_fadvise(file_, offset(range.first), offset(range.count), POSIX_FADV_DONTNEED);
   }
 }

@@ -47,8 +47,10 @@ class FileMemory {
 
   // Ranges ascend. Others may use the pages meanwhile.
 
-  /// Reads pages from the disk: requests all, then waits for all. Throws kIo if the disk fails.
-  void Read(const std::vector<PageRange>& ranges) const;
+  /// Requests pages from the disk.
+  void Request(const std::vector<PageRange>& ranges) const;
+  /// Waits for pages. Throws kIo if the disk fails.
+  void Await(const std::vector<PageRange>& ranges) const;
 
   /// Writes changed pages to the disk, and gives back their memory. Pages that others change
   /// meanwhile stay. Throws kIo if the disk fails: then contents may be lost.
@@ -64,6 +66,7 @@ class FileMemory {
  private:
   char* Map(size_t size_bytes) const;
   char* PageAt(int64_t page) const;
+  int Advise(const PageRange& range, int advice) const;
 
   const std::string folder_;  // for messages
   int file_ = -1;

@@ -15,7 +15,12 @@
 namespace sok {
 namespace {
 
+// The byte of a page: its uses, and flags.
 constexpr uint8_t kMostUses = 7;
+constexpr uint8_t kUses = 7;
+constexpr uint8_t kWasInMemory = 8;  // once; else there is nothing to read
+constexpr uint8_t kChanged = 16;     // since it was read
+
 constexpr int64_t kRefreshPages = 4096;  // some 0.3 ms
 constexpr int64_t kAheadShare = 64;      // pages leave in groups of this part of the limit
 
@@ -45,23 +50,26 @@ void CheckFolder(const std::string& folder, int64_t most_bytes) {
   }
 }
 
-uint8_t Load(const uint8_t* uses) { return __atomic_load_n(uses, __ATOMIC_RELAXED); }
-void Store(uint8_t* uses, uint8_t value) { __atomic_store_n(uses, value, __ATOMIC_RELAXED); }
-uint8_t Exchange(uint8_t* uses, uint8_t value) {
-  return __atomic_exchange_n(uses, value, __ATOMIC_RELAXED);
+uint8_t Load(const uint8_t* page) { return __atomic_load_n(page, __ATOMIC_RELAXED); }
+uint8_t Exchange(uint8_t* page, uint8_t state) {
+  return __atomic_exchange_n(page, state, __ATOMIC_RELAXED);
 }
+/// Replaces `state`, unless the page has another one.
+bool Replace(uint8_t* page, uint8_t* state, int next) {
+  return __atomic_compare_exchange_n(page, state, static_cast<uint8_t>(next), true,
+                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+bool IsInMemory(uint8_t state) { return (state & kUses) != 0; }
 
-/// Counts a use; returns false, and counts none, if the page is not in memory. A sweep meanwhile
-/// must not be undone: num_resident_ would be wrong for ever.
-bool CountUse(uint8_t* uses) {
-  uint8_t count = Load(uses);
-  while (count != 0 && count < kMostUses) {
-    const auto next = static_cast<uint8_t>(count + 1);
-    if (__atomic_compare_exchange_n(uses, &count, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-      return true;
-    }
+/// Counts a use, which may change the page; returns false, and counts none, if it is not in memory.
+/// A sweep meanwhile must not be undone: num_resident_ would be wrong for ever.
+bool CountUse(uint8_t* page, uint8_t flags) {
+  uint8_t state = Load(page);
+  while (IsInMemory(state)) {
+    const int next = (state | flags) + ((state & kUses) < kMostUses);
+    if (next == state || Replace(page, &state, next)) return true;
   }
-  return count != 0;
+  return false;
 }
 
 void MakeDistinct(std::vector<int64_t>* pages) {
@@ -97,6 +105,7 @@ PageCacheStatistics PageCache::Statistics() {
   statistics.rows_requested = num_requested_;
   statistics.rows_missed = num_missed_;
   statistics.bytes_read = num_read_ * page_bytes;
+  statistics.bytes_written = num_written_ * page_bytes;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const CachedFile* file : files_) {
     statistics.allocated_bytes += static_cast<int64_t>(file->memory_.allocated_bytes());
@@ -131,7 +140,9 @@ CachedFile::CachedFile(std::shared_ptr<PageCache> cache, size_t size_bytes)
 CachedFile::~CachedFile() {
   const std::lock_guard<std::mutex> lock(cache_->mutex_);
   cache_->files_.erase(std::find(cache_->files_.begin(), cache_->files_.end(), this));
-  for (int64_t page = 0; page < num_pages_; ++page) cache_->num_resident_ -= Uses()[page] != 0;
+  for (int64_t page = 0; page < num_pages_; ++page) {
+    cache_->num_resident_ -= IsInMemory(Uses()[page]);
+  }
 }
 
 void CachedFile::Grow(size_t size_bytes) {
@@ -148,7 +159,7 @@ void CachedFile::Allocate(size_t end_bytes) {
 void CachedFile::Release() {
   const std::lock_guard<std::mutex> lock(cache_->mutex_);
   for (int64_t page = 0; page < num_pages_; ++page) {
-    cache_->num_resident_ -= Exchange(Uses() + page, 0) != 0;
+    cache_->num_resident_ -= IsInMemory(Exchange(Uses() + page, 0));
   }
   memory_.Release();
   num_pages_ = 0;
@@ -156,56 +167,86 @@ void CachedFile::Release() {
   refreshed_ = 0;
 }
 
-template <typename RowId>
-void CachedFile::FetchAll(const void* rows, int64_t row_bytes, int64_t num_rows,
-                          const RowId& row_id) {
+/// Adds the pages of rows that are not in memory, ascending, and returns of how many rows.
+template <typename IsInMemory>
+int64_t CachedFile::AddMissing(const RowsInFile& plane, int64_t num_rows, const int64_t* row_ids,
+                               const IsInMemory& is_in_memory,
+                               std::vector<int64_t>* missing) const {
   const auto page_bytes = static_cast<int64_t>(PageBytes());
-  int64_t begin = static_cast<const char*>(rows) - static_cast<const char*>(data());
-  begin -= begin % row_bytes;  // whole rows, whatever their first column is
-  uint8_t* const uses = Uses();
-  memory_.CheckWrites();
-  std::vector<int64_t> missing;
-  const auto add_missing = [&](int64_t row, const auto& is_in_memory) {
-    const int64_t offset = begin + row * row_bytes;
-    const size_t num_before = missing.size();
-    for (int64_t page = offset / page_bytes; page * page_bytes < offset + row_bytes; ++page) {
-      if (!is_in_memory(uses + page)) missing.push_back(page);
-    }
-    return missing.size() > num_before;
-  };
+  int64_t begin = static_cast<const char*>(plane.rows) - static_cast<const char*>(data());
+  begin -= begin % plane.row_bytes;  // whole rows, whatever their first column is
   int64_t num_missed = 0;
   for (int64_t i = 0; i < num_rows; ++i) {
-    if (row_id(i) >= 0) num_missed += add_missing(row_id(i), CountUse);
-  }
-  cache_->num_requested_ += num_rows;
-  MakeDistinct(&missing);
-  // Also for what earlier batches needed beyond the limit. It may drop pages of this batch.
-  if (cache_->MakeRoom(static_cast<int64_t>(missing.size()))) {
-    for (int64_t i = 0; i < num_rows; ++i) {
-      if (row_id(i) >= 0) add_missing(row_id(i), [](uint8_t* page) { return Load(page) != 0; });
+    const int64_t row = row_ids == nullptr ? i : row_ids[i];
+    if (row < 0) continue;
+    const int64_t offset = begin + row * plane.row_bytes;
+    const size_t num_before = missing->size();
+    for (int64_t page = offset / page_bytes; page * page_bytes < offset + plane.row_bytes; ++page) {
+      if (!is_in_memory(Uses() + page)) missing->push_back(page);
     }
-    MakeDistinct(&missing);
+    num_missed += missing->size() > num_before;
   }
-  if (missing.empty()) return;
-  cache_->num_missed_ += num_missed;
-  cache_->num_read_ += static_cast<int64_t>(missing.size());
-  for (int64_t num_pages = num_pages_; num_pages <= missing.back();) {
-    num_pages_.compare_exchange_weak(num_pages, missing.back() + 1);
-  }
-  memory_.Read(RangesOf(missing));
-  for (const int64_t page : missing) {
-    cache_->num_resident_ += Exchange(uses + page, 1) == 0;
-  }
-  Refresh();
+  MakeDistinct(missing);
+  return num_missed;
 }
 
-void CachedFile::Fetch(const void* rows, int64_t row_bytes, int64_t num_rows,
-                       const int64_t* row_ids) {
-  FetchAll(rows, row_bytes, num_rows, [=](int64_t i) { return row_ids[i]; });
+/// Notes that ascending pages are in memory.
+void CachedFile::Enter(const std::vector<int64_t>& pages, uint8_t state) {
+  for (int64_t num_pages = num_pages_; num_pages <= pages.back();) {
+    num_pages_.compare_exchange_weak(num_pages, pages.back() + 1);
+  }
+  for (const int64_t page : pages) {
+    const uint8_t before = Exchange(Uses() + page, state);
+    if (IsInMemory(before)) continue;
+    ++cache_->num_resident_;
+    cache_->num_read_ += (before & kWasInMemory) != 0;
+  }
 }
 
-void CachedFile::FetchFirst(const void* rows, int64_t row_bytes, int64_t num_rows) {
-  FetchAll(rows, row_bytes, num_rows, [](int64_t i) { return i; });
+/// Notes that a page is not in memory, and returns whether it was.
+int64_t CachedFile::Leave(uint8_t* page) {
+  const uint8_t before = Exchange(page, kWasInMemory);
+  cache_->num_resident_ -= IsInMemory(before);
+  cache_->num_written_ += (before & kChanged) != 0;
+  return IsInMemory(before);
+}
+
+void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
+                      const int64_t* row_ids, RowUse use) {
+  PageCache& cache = *planes.front().file->cache_;
+  const uint8_t flags = use == RowUse::kWrite ? kWasInMemory | kChanged : kWasInMemory;
+  std::vector<std::vector<int64_t>> missing(planes.size());
+  const auto find_missing = [&](const auto& is_in_memory) {
+    int64_t num_missed = 0;
+    for (size_t i = 0; i < planes.size(); ++i) {
+      num_missed +=
+          planes[i].file->AddMissing(planes[i], num_rows, row_ids, is_in_memory, &missing[i]);
+    }
+    return num_missed;
+  };
+  for (const RowsInFile& plane : planes) plane.file->memory_.CheckWrites();
+  const int64_t num_missed = find_missing([=](uint8_t* page) { return CountUse(page, flags); });
+  if (use == RowUse::kLookUp) {
+    cache.num_requested_ +=
+        num_rows - std::count_if(row_ids, row_ids + num_rows, [](int64_t row) { return row < 0; });
+    cache.num_missed_ += num_missed;
+  }
+  int64_t num_pages = 0;
+  for (const std::vector<int64_t>& pages : missing) num_pages += static_cast<int64_t>(pages.size());
+  // Also for what earlier batches needed beyond the limit. It may drop pages of this batch.
+  if (cache.MakeRoom(num_pages)) {
+    find_missing([](uint8_t* page) { return IsInMemory(Load(page)); });
+  }
+  for (size_t i = 0; i < planes.size(); ++i) {
+    planes[i].file->memory_.Request(RangesOf(missing[i]));
+  }
+  const uint8_t uses = use == RowUse::kLater ? 2 : 1;  // a later batch finds them
+  for (size_t i = 0; i < planes.size(); ++i) {
+    if (missing[i].empty()) continue;
+    planes[i].file->memory_.Await(RangesOf(missing[i]));
+    planes[i].file->Enter(missing[i], flags | uses);
+    planes[i].file->Refresh();
+  }
 }
 
 bool CachedFile::IsResident(const void* begin, int64_t bytes) const {
@@ -227,20 +268,20 @@ int64_t CachedFile::Sweep(int64_t wanted) {
   bool is_range_open = false;
   const int64_t num_pages = num_pages_;
   for (; hand_ < num_pages && num_dropped < wanted; ++hand_) {
-    const uint8_t count = Load(Uses() + hand_);
-    if (count == 0) continue;
-    if (count > 1) {
-      Store(Uses() + hand_, static_cast<uint8_t>(count - 1));
+    uint8_t* const page = Uses() + hand_;
+    uint8_t state = Load(page);
+    if (!IsInMemory(state)) continue;
+    if ((state & kUses) > 1) {
+      Replace(page, &state, state - 1);
       is_range_open = false;
       continue;
     }
-    num_dropped += Exchange(Uses() + hand_, 0) != 0;
+    num_dropped += Leave(page);
     if (!is_range_open) dropped.push_back({hand_, 0});
     dropped.back().count = hand_ + 1 - dropped.back().first;
     is_range_open = true;
   }
   if (hand_ >= num_pages) hand_ = 0;
-  cache_->num_resident_ -= num_dropped;
   memory_.Drop(dropped);
   return num_dropped;
 }
@@ -256,11 +297,14 @@ void CachedFile::Refresh() {
   std::vector<unsigned char> resident(static_cast<size_t>(slice.count));
   memory_.GetResident(slice, resident.data());
   for (int64_t i = 0; i < slice.count; ++i) {
-    uint8_t* const uses = Uses() + slice.first + i;
+    const int64_t page = slice.first + i;
     const bool is_resident = (resident[static_cast<size_t>(i)] & 1) != 0;
-    if (is_resident == (Load(uses) != 0)) continue;
-    const bool was_resident = Exchange(uses, is_resident ? 1 : 0) != 0;
-    cache_->num_resident_ += int64_t{is_resident} - int64_t{was_resident};
+    if (is_resident == IsInMemory(Load(Uses() + page))) continue;
+    if (is_resident) {
+      Enter({page}, kWasInMemory | 1);
+    } else {
+      Leave(Uses() + page);
+    }
   }
   refreshed_ += slice.count;
 }

@@ -21,10 +21,32 @@ class CachedFile;
 struct PageCacheStatistics {
   int64_t resident_bytes = 0;
   int64_t allocated_bytes = 0;  // on the disk
-  int64_t rows_requested = 0;
-  int64_t rows_missed = 0;  // those of which a page was not in memory
+  int64_t rows_requested = 0;   // by lookups
+  int64_t rows_missed = 0;      // of these, those of which a page was not in memory
   int64_t bytes_read = 0;
+  int64_t bytes_written = 0;  // of pages that left memory
 };
+
+/// What a batch does with rows.
+enum class RowUse {
+  kLookUp,  // a lookup reads them
+  kRead,
+  kWrite,
+  kLater,  // a later batch will use them
+};
+
+/// Rows in a file: where row 0 begins, and how far apart they are.
+struct RowsInFile {
+  CachedFile* file;
+  const void* rows;
+  int64_t row_bytes;
+};
+
+/// Brings the pages of rows `row_ids` (those below 0 are skipped; nullptr: 0, 1, 2, ...) of all
+/// `planes`, which share a cache, into memory in one go, after others have left it if there are too
+/// many. Throws kIo if the disk fails.
+void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
+                      const int64_t* row_ids, RowUse use);
 
 /// A limit that files share. Every use of a page raises its count, to kMostUses at most; the hand
 /// of the clock lowers the counts, and drops pages at 1: pages that were used once go before those
@@ -44,6 +66,8 @@ class PageCache {
 
  private:
   friend class CachedFile;
+  friend void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
+                               const int64_t* row_ids, RowUse use);
 
   bool MakeRoom(int64_t num_pages);
 
@@ -53,7 +77,8 @@ class PageCache {
   std::atomic<int64_t> num_resident_{0};  // pages
   std::atomic<int64_t> num_requested_{0};
   std::atomic<int64_t> num_missed_{0};
-  std::atomic<int64_t> num_read_{0};  // pages
+  std::atomic<int64_t> num_read_{0};     // pages
+  std::atomic<int64_t> num_written_{0};  // pages
   std::mutex mutex_;
   std::vector<CachedFile*> files_;
   size_t hand_ = 0;  // a place in files_
@@ -70,26 +95,27 @@ class CachedFile {
   void Allocate(size_t end_bytes);
   void Release();
 
-  /// Brings the pages of rows `row_ids`, of which those below 0 are skipped, into memory in one go,
-  /// after others have left it if there are too many. `rows` is where row 0 begins.
-  void Fetch(const void* rows, int64_t row_bytes, int64_t num_rows, const int64_t* row_ids);
-  /// As above, for the rows from 0 to num_rows - 1.
-  void FetchFirst(const void* rows, int64_t row_bytes, int64_t num_rows);
   bool IsResident(const void* begin, int64_t bytes) const;
 
  private:
   friend class PageCache;
+  friend void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
+                               const int64_t* row_ids, RowUse use);
 
-  template <typename RowId>
-  void FetchAll(const void* rows, int64_t row_bytes, int64_t num_rows, const RowId& row_id);
+  template <typename IsInMemory>
+  int64_t AddMissing(const RowsInFile& plane, int64_t num_rows, const int64_t* row_ids,
+                     const IsInMemory& is_in_memory, std::vector<int64_t>* missing) const;
+  void Enter(const std::vector<int64_t>& pages, uint8_t state);
+  int64_t Leave(uint8_t* page);
   uint8_t* Uses() const { return static_cast<uint8_t*>(uses_.data()); }
   int64_t Sweep(int64_t wanted);
   void Refresh();
 
   const std::shared_ptr<PageCache> cache_;
   FileMemory memory_;
-  // A byte of each page: its uses, 0 if it is not in memory. What the system does by itself is
-  // found out a slice at a time, by Refresh: until then a page may be read late, or counted twice.
+  // A byte of each page: its uses, 0 if it is not in memory, and flags. What the system does by
+  // itself is found out a slice at a time, by Refresh: until then a page may be read late, or
+  // counted twice.
   ReservedMemory uses_;
   std::atomic<int64_t> num_pages_{0};  // that were used
   int64_t hand_ = 0;                   // the next page of the clock

@@ -9,19 +9,19 @@
 
 namespace sok {
 
-/// Calls reserve(); returns false if it threw kOutOfMemory.
+/// Calls reserve(); returns false if it threw kOutOfMemory or kNoSpace.
 template <typename Call>
 bool IsGranted(const Call& reserve) {
   try {
     reserve();
     return true;
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    if (error.code() != ErrorCode::kOutOfMemory && error.code() != ErrorCode::kNoSpace) throw;
     return false;
   }
 }
 
-/// Calls reserve(n) with n going down from `wanted` until it does not throw kOutOfMemory. The last
+/// Calls reserve(n) with n going down from `wanted` until it throws neither of these. The last
 /// call is reserve(needed), whose exceptions pass through.
 template <typename Call>
 void ReserveAhead(int64_t needed, int64_t wanted, const Call& reserve) {

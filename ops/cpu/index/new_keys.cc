@@ -122,7 +122,9 @@ void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const f
                         const Planes& planes) const {
   const std::vector<int64_t> first_places =
       initial_rows == nullptr ? std::vector<int64_t>() : FirstPlaces();
-  planes.ForEach([&](const Plane& plane) { FetchRows(plane.data(), size(), row_ids.data()); });
+  PlanesToFetch written;
+  planes.ForEach([&](const Plane& plane) { written.Add(plane.data()); });
+  written.Fetch(size(), row_ids.data(), RowUse::kWrite);
   executor.ParallelFor(size(), RowNanoseconds(planes), [&](int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     const int64_t* const rows_of = row_ids.data() + begin;

@@ -224,8 +224,9 @@ void ForRows(Executor& executor, const Rule& any_rule, const RulePlanes& planes,
 
 void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
                  int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
-  FetchRows(planes.rows, num_gradients, row_ids);
-  for (const RowsView& state : planes.states) FetchRows(state, num_gradients, row_ids);
+  PlanesToFetch updated(planes.rows);
+  for (const RowsView& state : planes.states) updated.Add(state);
+  updated.Fetch(num_gradients, row_ids, RowUse::kWrite);
   ForRows(executor, rule, planes, row_ids, num_gradients,
           [&](const auto& one_rule, auto dim, const auto& range) {
             UpdateRange(one_rule, dim, planes, range, row_ids, gradients);

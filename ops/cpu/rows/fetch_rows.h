@@ -3,21 +3,37 @@
 #ifndef SOK_OPS_CPU_ROWS_FETCH_ROWS_H_
 #define SOK_OPS_CPU_ROWS_FETCH_ROWS_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "ops/base/memory/page_cache.h"
 #include "ops/engine/rows_view.h"
 
 namespace sok {
 
-/// The rows `row_ids`, of which those below 0 are skipped.
-inline void FetchRows(const RowsView& view, int64_t count, const int64_t* row_ids) {
-  if (view.file != nullptr) view.file->Fetch(view.data, view.row_bytes(), count, row_ids);
-}
+/// Planes of which a batch uses the same rows; columns of one plane are one.
+class PlanesToFetch {
+ public:
+  PlanesToFetch() = default;
+  explicit PlanesToFetch(const RowsView& view) { Add(view); }
 
-/// The rows from 0 to count - 1.
-inline void FetchFirstRows(const RowsView& view, int64_t count) {
-  if (view.file != nullptr) view.file->FetchFirst(view.data, view.row_bytes(), count);
+  void Add(const RowsView& view) {
+    const auto is_same = [&](const RowsInFile& other) { return other.file == view.file; };
+    if (view.file == nullptr || std::any_of(in_files_.begin(), in_files_.end(), is_same)) return;
+    in_files_.push_back({view.file, view.data, view.row_bytes()});
+  }
+  /// The rows `row_ids`, of which those below 0 are skipped; nullptr: 0, 1, 2, ...
+  void Fetch(int64_t count, const int64_t* row_ids, RowUse use) const {
+    if (!in_files_.empty()) FetchRowsInFiles(in_files_, count, row_ids, use);
+  }
+
+ private:
+  std::vector<RowsInFile> in_files_;
+};
+
+inline void FetchRows(const RowsView& view, int64_t count, const int64_t* row_ids, RowUse use) {
+  PlanesToFetch(view).Fetch(count, row_ids, use);
 }
 
 }  // namespace sok

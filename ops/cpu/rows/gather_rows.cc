@@ -37,7 +37,7 @@ SOK_WIDE_VECTORS void ScatterRange(Number* plane, int64_t dim, int64_t begin, in
 
 void GatherRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, const RowsView& plane,
                 float* out) {
-  FetchRows(plane, num_rows, row_ids);
+  FetchRows(plane, num_rows, row_ids, RowUse::kRead);
   executor.ParallelFor(num_rows, GatherCost(plane.width), [&](int64_t begin, int64_t end) {
     WithRows(plane, [&](const auto* rows, auto fixed_dim) {
       GatherRange(rows, fixed_dim, begin, end, row_ids, out);
@@ -47,7 +47,7 @@ void GatherRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, co
 
 void ScatterRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, const float* rows,
                  const RowsView& plane) {
-  FetchRows(plane, num_rows, row_ids);
+  FetchRows(plane, num_rows, row_ids, RowUse::kWrite);
   const int64_t dim = plane.width;
   executor.ParallelFor(num_rows, GatherCost(dim), [&](int64_t begin, int64_t end) {
     WithElement(plane, [&](auto* to) { ScatterRange(to, dim, begin, end, row_ids, rows); });
@@ -58,7 +58,7 @@ void AddToRows(int64_t num_rows, const int64_t* row_ids, const float* values,
                const RowsView& plane) {
   const int64_t dim = plane.width;
   float* const rows = FloatsOf(plane);
-  FetchRows(plane, num_rows, row_ids);
+  FetchRows(plane, num_rows, row_ids, RowUse::kWrite);
   for (int64_t i = 0; i < num_rows; ++i) {
     float* row = rows + row_ids[i] * dim;
     for (int64_t column = 0; column < dim; ++column) row[column] += values[i * dim + column];
@@ -71,7 +71,7 @@ void AssignRows(int64_t num_rows, const int64_t* row_ids, const float* rows,
 }
 
 void SumRows(Executor& executor, int64_t num_rows, const RowsView& view, uint64_t* sums) {
-  FetchFirstRows(view, num_rows);
+  FetchRows(view, num_rows, nullptr, RowUse::kRead);
   executor.ParallelFor(num_rows, 2 + view.width / 4, [&](int64_t begin, int64_t end) {
     WithRows(view, [&](const auto* rows, auto fixed_width) {
       const int64_t size = fixed_width;

@@ -118,15 +118,15 @@ REGISTER_OP("SokTableStatistics")
     .Output("statistics: int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(11));
+      c->set_output(0, c->Vector(12));
       return absl::OkStatus();
     })
     .Doc(
         "The numbers of keys in the table, of rows that have memory, of keys evicted since the "
         "table was made, and of keys that a filter counts but that have no row; the capacity; the "
         "bytes of rows, slots and the index, and those of them in memory; of planes in files: "
-        "bytes "
-        "on the disk, rows that steps requested, those that were not in memory, and bytes read.");
+        "bytes on the disk, rows that lookups requested, those that were not in memory, bytes "
+        "read, and bytes written.");
 
 REGISTER_OP("SokLookupTier")
     .Input("table: resource")

@@ -38,7 +38,7 @@ struct TableStatistics {
   PageCacheStatistics files;   // of rows and slots in files
 
   /// All but the name.
-  std::array<int64_t, 11> Numbers() const {
+  std::array<int64_t, 12> Numbers() const {
     return {num_keys,
             num_rows,
             num_evicted,
@@ -49,7 +49,8 @@ struct TableStatistics {
             files.allocated_bytes,
             files.rows_requested,
             files.rows_missed,
-            files.bytes_read};
+            files.bytes_read,
+            files.bytes_written};
   }
 };
 
