@@ -107,6 +107,34 @@ def test_bits_of_a_table_in_memory(disk, share, num_steps):
     assert in_memory["resident_bytes"] == in_memory["bytes"]
 
 
+def test_rows_of_prefetched_batches_are_in_memory(disk):
+    batches = np.random.default_rng(0).permutation(NUM_KEYS).reshape(10, -1).repeat(2, 0)
+    found = []
+    for files in ({}, {"storage_path": disk, "memory_bytes": ALL_BYTES // 4}):
+        with tf.Graph().as_default() as graph:
+            table = Table(None, DIM, "uniform", name="prefetched", **files)
+            dataset = tf.data.Dataset.from_tensor_slices(batches).repeat(3)
+            keys = tf1.data.make_one_shot_iterator(dataset).get_next()
+            keys = sok_compat.prefetch_lookups(keys)
+            (rows,) = lookup_group([Lookup(table, keys)], True)
+            (gradient,) = tf.gradients(tf.nn.l2_loss(rows), [table])
+            with sok_compat.OptimizerScope([table]):
+                train = tf1.train.AdagradOptimizer(0.1).apply_gradients([(gradient, table)])
+            with tf1.Session(graph=graph) as session:
+                session.run(tf1.global_variables_initializer())
+                threads = tf1.train.start_queue_runners(session)
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    while True:
+                        found.append(session.run([rows, train])[0])
+                of_files = [s for s in stats()["tables"].values() if s["file_bytes"]]
+                for thread in threads:
+                    thread.join()
+    np.testing.assert_array_equal(found[:60], found[60:])
+    (figures,) = of_files
+    assert figures["bytes_read"] > 0 and figures["bytes_written"] > 0
+    assert figures["rows_requested"] == 60 * 40 and figures["rows_missed"] == 0
+
+
 def test_in_eager_mode(disk):
     table = Table(1000, DIM, "ones", storage_path=disk, memory_bytes=4096)
     keys = tf.range(100, dtype=tf.int64)

@@ -38,7 +38,8 @@ def prefetch_lookups(batch: Any, capacity: int = 1) -> Any:
     MonitoredSession starts it; in other sessions call `tf.train.start_queue_runners(sess)` before
     the first step.
 
-    Rows are read, and keys get rows, in the step that takes the batch. An invalid key or another
+    Rows are read, and keys get rows, in the step that takes the batch; of tables in files, pages of
+    rows and slots are brought into memory before. An invalid key or another
     error of a batch fails this step, and the end of the data raises tf.errors.OutOfRangeError
     there. Each `session.run` of a tensor that depends on the batch takes one, on all ranks alike.
 
