@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports what works here, and how to get what is missing: `python -m sok_compat.doctor [script]`;
 with `--changes`, lists the changes to other libraries. `changes_of_process()` lists which of them
-the process that calls it has made.
+the process that calls it has made, and `tables_of_process()` its tables.
 
 The exit status is 0 if tables can be trained in one process, else 1. Each library is loaded in a
 separate process. With a script, imports are resolved as in the script: from its folder first.
@@ -232,8 +232,32 @@ def changes_of_process() -> str:
     )
 
 
-def _as_table(rows: Sequence[Sequence[str]]) -> str:
-    head = "| what | why | tested on | tested by | how to undo it |\n|---|---|---|---|---|"
+def tables_of_process() -> str:
+    """Returns the memory and files of this process's tables, as text.
+
+    Rows found and bytes are those since the tables were made; see `sok_compat.stats`.
+    """
+    tables = importlib.import_module("sok_compat.summaries").stats()["tables"]
+    rows = []
+    for name, of in tables.items():
+        sizes = [of[each] / 1e6 for each in ("bytes", "resident_bytes", "bytes_read",
+                                             "bytes_written")]  # fmt: skip
+        found = 1 - of["rows_missed"] / max(1, of["rows_requested"])
+        total, resident, read, written = (f"{size:,.1f} MB" for size in sizes)
+        in_files = of["file_bytes"] > 0
+        rows.append([
+            name, f"{of['keys']:,}", total, resident,
+            *((f"{found:.3f}", read, written) if in_files else ("", "", "")),
+        ])  # fmt: skip
+    titles = ("table", "keys", "total", "in memory", "rows found there", "read", "written")
+    return _as_table(rows, titles)
+
+
+def _as_table(
+    rows: Sequence[Sequence[str]],
+    titles: Sequence[str] = ("what", "why", "tested on", "tested by", "how to undo it"),
+) -> str:
+    head = f"| {' | '.join(titles)} |\n{'|---' * len(titles)}|"
     return "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])
 
 

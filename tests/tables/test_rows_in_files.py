@@ -2,6 +2,7 @@
 """Tables whose rows and slots are in files: the same numbers as in memory, few pages in it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat import doctor
 from sok_compat.checkpoint import save_tables_in_checkpoints
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.new_keys import WITH_GRADIENT
@@ -127,9 +129,12 @@ def test_rows_of_prefetched_batches_are_in_memory(disk):
                     while True:
                         found.append(session.run([rows, train])[0])
                 of_files = [s for s in stats()["tables"].values() if s["file_bytes"]]
+                lines = doctor.tables_of_process().splitlines()
                 for thread in threads:
                     thread.join()
     np.testing.assert_array_equal(found[:60], found[60:])
+    line = r"\| prefetched \| 400 \|( [\d.]+ MB \|){2} 1\.000 \|( [\d.]+ MB \|){2}"
+    assert any(re.fullmatch(line, each) for each in lines)
     (figures,) = of_files
     assert figures["bytes_read"] > 0 and figures["bytes_written"] > 0
     assert figures["rows_requested"] == 60 * 40 and figures["rows_missed"] == 0
