@@ -44,6 +44,8 @@ class Bundle {
   /// The names of all tensors with this begin, ascending.
   std::vector<std::string> Names(const std::string& begin = "") const;
   bool Contains(const std::string& name) const { return entries_.count(name) > 0; }
+  /// Whether there is a file <prefix><ending>.
+  bool HasBeside(const std::string& ending) const { return files_.Exists(prefix_ + ending); }
   /// The entry of a tensor. Throws kNotFound.
   BundleEntry EntryOf(const std::string& name);
 

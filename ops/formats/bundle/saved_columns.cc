@@ -11,11 +11,27 @@ namespace {
 
 constexpr int64_t kKeysAtOnce = 1 << 20;
 
+/// Throws kInvalidArgument where DeepRec has left rows of a table with an SSD in other files.
+void CheckHasAllRows(const Bundle& saved, const std::string& name_of_keys) {
+  const std::string end = "-keys";
+  if (name_of_keys.size() < end.size() ||
+      name_of_keys.compare(name_of_keys.size() - end.size(), end.size(), end) != 0)
+    return;
+  std::string records = "-" + name_of_keys.substr(0, name_of_keys.size() - end.size());
+  std::replace(records.begin(), records.end(), '/', '_');
+  records += "-ssd_record";
+  if (!saved.HasBeside(records + ".index")) return;
+  Throw(ErrorCode::kInvalidArgument, "the checkpoint ", saved.prefix(), " has only those rows of ",
+        name_of_keys, " that DeepRec had in memory; the others are in ", saved.prefix(), records,
+        ". Export all of them (python -m sok_compat.checkpoint export), and load the arrays");
+}
+
 }  // namespace
 
 SavedColumns::SavedColumns(Bundle& saved, const WantedKeys& wanted, std::string name_of_keys,
                            std::string starts)
     : saved_(saved), wanted_(wanted), starts_(std::move(starts)), names_{std::move(name_of_keys)} {
+  CheckHasAllRows(saved, names_[0]);
   const BundleEntry entry = saved.EntryOf(names_[0]);
   const std::string type = entry.type().name;
   if (entry.shape.size() != 1 || (type != "int64" && type != "int32")) {

@@ -8,12 +8,15 @@ import dataclasses
 import os
 import re
 
+import numpy as np
+
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.dump_files import dumped_tables, open_dump
+from sok_compat.checkpoint.files.emb_records import EmbRecords, stem_of_records, with_columns
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.increments import SERIES, chain_of, changes_in
 from sok_compat.checkpoint.files.stored_array import StoredArray, joined
-from sok_compat.checkpoint.files.table_names import find_tables
+from sok_compat.checkpoint.files.table_names import BUCKETS, find_tables
 
 DUMP = "dump"  # a layout, beside those of find_tables
 
@@ -189,7 +192,7 @@ def _opened(bundle, names):
     def opened(tensors):
         return joined([bundle.array(name) for name in tensors])
 
-    return SavedTable(
+    table = SavedTable(
         names.name,
         names.layout,
         len(names.keys),
@@ -198,6 +201,33 @@ def _opened(bundle, names):
         {slot.name: opened(slot.tensors) for slot in names.slots},
         {plane.name: opened(plane.tensors) for plane in names.recorded},
         sum(bundle.tensors[name].shape[0] for name in names.keys_without_row),
+    )
+    parts = [name[: -len("-keys")] for name in names.keys if names.layout == BUCKETS]
+    stems = filter(None, (stem_of_records(bundle.prefix, part) for part in parts))
+    return _with_records(table, list(stems))
+
+
+def _with_records(table, stems):
+    """The table with the rows that DeepRec has saved as records."""
+    if not stems:
+        return table
+    in_memory = table.keys.take(np.arange(table.num_keys))
+    parts = [EmbRecords(stem, in_memory) for stem in stems]
+    widths = [table.dim, *(slot.shape[1] for slot in table.slots.values())]
+    of_parts = [part.columns(widths, list(table.recorded)) for part in parts]
+    rows, *slots = zip(*(planes for planes, _ in of_parts))
+    return dataclasses.replace(
+        table,
+        keys=with_columns(table.keys, [part.keys for part in parts]),
+        rows=with_columns(table.rows, rows),
+        slots={
+            name: with_columns(slot, columns)
+            for (name, slot), columns in zip(table.slots.items(), slots)
+        },
+        recorded={
+            name: with_columns(array, [counts[name] for _, counts in of_parts])
+            for name, array in table.recorded.items()
+        },
     )
 
 

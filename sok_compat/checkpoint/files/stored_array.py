@@ -26,6 +26,8 @@ class StoredArray:
       empty.
     verify: functions that read all parts, and raise if a checksum does not match.
     is_checked: whether all files have checksums.
+    more: further parts after those in `files`, with `len`, and rows by slices and by arrays of
+      places.
     """
 
     stored: str
@@ -33,6 +35,7 @@ class StoredArray:
     files: tuple[tuple[str, int, int], ...]
     verify: tuple[Callable[[], Any], ...]
     is_checked: bool = True
+    more: tuple[Any, ...] = ()
 
     @property
     def dtype(self) -> np.dtype:
@@ -48,12 +51,14 @@ class StoredArray:
     @property
     def num_bytes(self) -> int:
         """Bytes of all rows."""
-        return sum(num_bytes for _, _, num_bytes in self.files)
+        further = sum(map(len, self.more)) * self.row_bytes
+        return sum(num_bytes for _, _, num_bytes in self.files) + further
 
     @property
     def paths(self) -> list[str]:
         """Paths of its files, without repetition."""
-        return list(dict.fromkeys(path for path, _, _ in self.files))
+        further = [path for part in self.more for path in getattr(part, "paths", ())]
+        return list(dict.fromkeys([*(path for path, _, _ in self.files), *further]))
 
     def check(self) -> None:
         """Reads all rows.
@@ -99,10 +104,11 @@ class StoredArray:
         with as_file_errors():
             for verify in self.verify:
                 verify()
-            return [
+            mapped = [
                 np.memmap(path, self._mapped, "r", first, (size // self.row_bytes, *self.shape[1:]))
                 for path, first, size in self.files
             ]
+        return [*mapped, *self.more]
 
 
 def joined(arrays: Sequence[StoredArray]) -> StoredArray:
