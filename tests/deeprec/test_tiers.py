@@ -62,6 +62,40 @@ def test_what_was_used_once_leaves_first(graph, disk):
         assert session.run(tiers)[2] == 0  # reads bring rows back
 
 
+def test_a_checkpoint_has_the_rows_of_all_tiers(graph, disk):
+    page_floats = 1024
+    variable = variable_on(disk, 4 * 4 * page_floats, page_floats, steps_to_live=50)
+    ids = tf1.placeholder(tf.int64, [None])
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(variable, ids))
+    step = tf1.train.get_or_create_global_step()
+    optimizer = tf1.train.GradientDescentOptimizer(0.5)
+    train = optimizer.minimize(loss, step, var_list=[variable])
+    tiers = lookup_tier(variable, tf.range(1, 8))
+    with initialized_session(graph) as session:
+        for last in (3, 4, 2, 5, 6, 7):
+            session.run(train, {ids: [1, 2, last]})
+        assert session.run(tiers).tolist() == [0, 0, 1, 1, 1, 0, 0]
+        path = tf1.train.Saver().save(session, f"{disk}/model")
+    keys, values = (tf.train.load_variable(path, f"on_disk-{what}") for what in ("keys", "values"))
+    expected = {1: -2.0, 2: -2.5, **dict.fromkeys((3, 4, 5, 6, 7), 0.5)}
+    assert dict(zip(keys.tolist(), values[:, 0].tolist())) == expected
+
+
+def test_a_checkpoint_has_the_frequencies(graph, disk, monkeypatch):
+    monkeypatch.setenv("TF_RECORD_FREQ", "1")
+    variable = variable_on(disk, 1 << 20, 3, StorageType.DRAM_LEVELDB, steps_to_live=5)
+    ids = tf.constant([1, 1, 1, 2, 2, 3], tf.int64)
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(variable, ids))
+    step = tf1.train.get_or_create_global_step()
+    train = tf1.train.AdagradOptimizer(0.1).minimize(loss, step)
+    with initialized_session(graph) as session:
+        for _ in range(2):
+            session.run(train)
+        path = tf1.train.Saver().save(session, f"{disk}/model")
+    keys, freqs = (tf.train.load_variable(path, f"on_disk-{what}") for what in ("keys", "freqs"))
+    assert dict(zip(keys.tolist(), freqs.tolist())) == {1: 6, 2: 4, 3: 2}
+
+
 def test_parts_have_tiers(graph, disk):
     variable = variable_on(disk, 1 << 20, 4, partitioner=tf1.fixed_size_partitioner(2))
     loss = tf.reduce_sum(embedding_lookup(variable, tf.range(5, dtype=tf.int64)))

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -229,6 +230,56 @@ def test_a_full_disk_leaves_the_table_as_it_was(disk):
     assert table.num_keys() == 1
     (again,) = lookup_group([Lookup(table, tf.constant([1], tf.int64))], False)
     np.testing.assert_array_equal(again, rows)
+
+
+# Each step adds 1 to all rows, so that they say of which step a checkpoint is.
+KILLED_WHILE_IT_SAVES = """
+import sys, numpy as np, tensorflow as tf
+import sok_compat
+from sok_compat.checkpoint import save_tables_in_checkpoints
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
+from sok_compat.tables.table import Table
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+save_tables_in_checkpoints()
+table = Table(None, 256, "zeros", name="t", storage_path=sys.argv[1], memory_bytes=1 << 20)
+keys = np.arange(4000)
+(rows,) = lookup_group([Lookup(table, tf.constant(keys))], True)
+(gradient,) = tf.gradients(-rows, [table])
+step = tf1.train.get_or_create_global_step()
+train = tf1.train.GradientDescentOptimizer(1.0).apply_gradients([(gradient, table)], step)
+saver = tf1.train.Saver(max_to_keep=2)
+with tf1.Session() as session:
+    session.run(tf1.global_variables_initializer())
+    last = tf.train.latest_checkpoint(sys.argv[2])
+    if last:
+        saver.restore(session, last)
+        values, at = session.run([table.export()[1], step])
+        assert values.shape == (4000, 256) and (values == at).all(), at
+        print("restored", flush=True)
+    while True:
+        session.run(train)
+        saver.save(session, sys.argv[2] + "/model", step)
+        print("saved", flush=True)
+"""
+
+
+@pytest.mark.thorough
+def test_a_process_killed_at_any_moment(disk):
+    files, checkpoints = disk / "files", disk / "checkpoints"
+    files.mkdir(), checkpoints.mkdir()
+    random = np.random.default_rng(0)
+    for number in range(12):
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED_WHILE_IT_SAVES, files, checkpoints],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout.readline() == ("restored\n" if number else "saved\n")
+            time.sleep(random.uniform(0, 0.5))
+            process.send_signal(signal.SIGKILL)
+        assert not list(files.iterdir())
 
 
 KILLED = """
