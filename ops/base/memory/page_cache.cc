@@ -23,6 +23,7 @@ constexpr uint8_t kChanged = 16;     // since it was read
 
 constexpr int64_t kRefreshPages = 4096;  // some 0.3 ms
 constexpr int64_t kAheadShare = 64;      // pages leave in groups of this part of the limit
+constexpr int64_t kLaterShare = 4;       // a later batch takes at most this part
 
 void CheckFolder(const std::string& folder, int64_t most_bytes) {
   struct stat status = {};
@@ -233,6 +234,8 @@ void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
   }
   int64_t num_pages = 0;
   for (const std::vector<int64_t>& pages : missing) num_pages += static_cast<int64_t>(pages.size());
+  // They would drop pages of the present batch.
+  if (use == RowUse::kLater && num_pages > cache.most_pages_ / kLaterShare) return;
   // Also for what earlier batches needed beyond the limit. It may drop pages of this batch.
   if (cache.MakeRoom(num_pages)) {
     find_missing([](uint8_t* page) { return IsInMemory(Load(page)); });

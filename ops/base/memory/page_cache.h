@@ -32,7 +32,7 @@ enum class RowUse {
   kLookUp,  // a lookup reads them
   kRead,
   kWrite,
-  kLater,  // a later batch will use them
+  kLater,  // a later batch will use them; no effect if it needs much of the memory
 };
 
 /// Rows in a file: where row 0 begins, and how far apart they are.

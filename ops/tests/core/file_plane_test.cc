@@ -118,12 +118,17 @@ SOK_TEST(PagesOfALaterBatchStayForIt) {
   const Rows rows(4);
   rows.Write({0, 1, 2, 3, 4, 5, 6, 7}, 1.0f);
   rows.Write({8}, 1.0f);
-  const int64_t row_ids[] = {0, 1, -1};
   const RowsView view = rows.plane->data();
-  FetchRowsInFiles({{view.file, view.data, view.row_bytes()}}, 3, row_ids, RowUse::kLater);
+  const auto fetch = [&](const Ids& row_ids) {
+    FetchRowsInFiles({{view.file, view.data, view.row_bytes()}}, Rows::Count(row_ids),
+                     row_ids.data(), RowUse::kLater);
+  };
+  fetch({0, -1});
   rows.Write({8}, 2.0f);
   rows.Write({9, 7}, 2.0f);
-  CHECK_TRUE(rows.IsResident(0) && rows.IsResident(1));
+  CHECK_TRUE(rows.IsResident(0));
+  fetch({1, 2});  // too many
+  CHECK_TRUE(!rows.IsResident(1) && !rows.IsResident(2));
   CHECK_EQ(rows.cache->Statistics().rows_requested, 0);
 }
 
