@@ -77,6 +77,18 @@ def _draw_memory(axes: Axes, data: dict[str, Any]) -> None:
     axes.legend(loc="lower right", frameon=False)
 
 
+def _larger_data():
+    return measured("larger_than_memory")["steps_per_second"]
+
+
+def _draw_larger(axes: Axes, data: dict[str, Any]) -> None:
+    for (kind, points), color in zip(data.items(), (_OURS, _OTHER)):
+        shares, steps = zip(*points)
+        axes.plot(shares, steps, marker="o", color=color, label=kind)
+    axes.set(xlabel="share of rows and slots in memory", ylabel="steps a second", yscale="log")
+    axes.legend(loc="upper left", frameon=False)
+
+
 _STEP_ROW = re.compile(r"^\| train, adagrad, dim (\d+) +\|(.+)\|$", re.MULTILINE)
 
 
@@ -254,6 +266,7 @@ def _draw_step(axes: Axes, data: list[Any]) -> None:
 PICTURES: dict[str, tuple[tuple[float, float], Callable[[], Any], Callable[..., None]]] = {
     "auc": ((6, 3.4), _auc_data, _draw_auc),
     "history": ((6, 3.4), history_data, _draw_history),
+    "larger_than_memory": ((6, 3.4), _larger_data, _draw_larger),
     "memory": ((6, 3.4), _memory_data, _draw_memory),
     "plan": ((6, 5), _plan_data, _draw_plan),
     "ranks": ((6, 3.4), _ranks_data, _draw_ranks),
