@@ -13,7 +13,7 @@ from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.sparse_operation_kit.core.context_scope import OptimizerScope
 from tests.support.cases.optimizer_cases import DenseLazyAdam
-from tests.support.row_ids import fed_rows
+from tests.support.row_ids import rows_of_python
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -236,7 +236,7 @@ def test_what_trains_no_embedding_variable(graph):
 
 
 def _slices(variable, *row_ids):
-    return tf.IndexedSlices(tf.ones([len(row_ids), variable.dim]), fed_rows(*row_ids))
+    return tf.IndexedSlices(tf.ones([len(row_ids), variable.dim]), rows_of_python(row_ids))
 
 
 def _updates(graph):

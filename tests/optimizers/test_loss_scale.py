@@ -14,7 +14,7 @@ from tests.support.cases.optimizer_cases import (
     SOK_ADAM,
     STOCK_OPTIMIZERS,
 )
-from tests.support.row_ids import fed_rows
+from tests.support.row_ids import rows_of_python
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -96,7 +96,7 @@ def test_a_skipped_step_is_not_counted(sok):
     inner = tf1.train.AdagradOptimizer(0.1)
     optimizer = LossScaleOptimizer(inner, "dynamic")
     value = tf1.placeholder(tf.float32, [])
-    slices = tf.IndexedSlices(tf.fill([1, 4], value), fed_rows(0))
+    slices = tf.IndexedSlices(tf.fill([1, 4], value), rows_of_python([0]))
     plain = tf1.Variable(1.0, use_resource=True)
     pairs = [(slices, table), (None, tf1.Variable(1.0)), (value, plain)]
     step = optimizer.apply_gradients(pairs, global_step=global_step)

@@ -19,7 +19,7 @@ from tests.support.cases.optimizer_cases import (
     legacy,
 )
 from tests.support.processes.subprocess_python import run_python
-from tests.support.row_ids import fed_rows
+from tests.support.row_ids import rows_of_python
 from tests.support.sessions import initialized_session
 
 CASE = LayerCase("dynamic", True, "int64")
@@ -215,7 +215,7 @@ def test_a_name_that_ends_like_another(sok, are_both_in_scope):
     with tf.name_scope("tower"):
         second = CASE.make_layer().embedding_variable
     assert second.m_var_name == f"tower/{first.m_var_name}"
-    gradient = tf.IndexedSlices(tf.ones([1, first.shape[1]]), fed_rows(0))
+    gradient = tf.IndexedSlices(tf.ones([1, first.shape[1]]), rows_of_python([0]))
     with sok.OptimizerScope([first, second] if are_both_in_scope else [first]):
         train.AdamOptimizer().apply_gradients([(gradient, first), (gradient, second)])
     names = [f"{first.m_var_name}/Adam", f"{first.m_var_name}/Adam_1"]
@@ -275,7 +275,7 @@ def test_warns_once_of_slots_that_cost_the_capacity(
 def test_a_table_named_as_slots_are(sok, make, name):
     table = sok_compat.core.EmbeddingVariable([8, 2], 0, name=name)
     with sok.OptimizerScope([table]):
-        gradient = tf.IndexedSlices(tf.ones([1, 2]), fed_rows(0))
+        gradient = tf.IndexedSlices(tf.ones([1, 2]), rows_of_python([0]))
         make().apply_gradients([(gradient, table)])
     assert table.slots
 

@@ -11,7 +11,7 @@ from sok_compat.tables.plane_variable import PLANE_READS
 from tests.support.assertions import assert_close, assert_rows_equal
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.cases.optimizer_cases import OptimizerCase
-from tests.support.row_ids import fed_rows
+from tests.support.row_ids import rows_of_python
 from tests.support.side_by_side import VARIED_STEPS, train_both
 
 LAYERS = [LayerCase("sum", True, "int64", 3), LayerCase("static", False, "int64", 4)]
@@ -147,7 +147,7 @@ def test_updates_that_run(sok, update):
     layer = LAYERS[0].make_layer()
     table = layer.embedding_variable
     with sok.OptimizerScope([table]):
-        gradient = tf.IndexedSlices(tf.ones([1, 3]), fed_rows(0))
+        gradient = tf.IndexedSlices(tf.ones([1, 3]), rows_of_python([0]))
         step = SlotOptimizer(update).apply_gradients([(gradient, table)])
     ran = run_before(step)
     updates = {op.type for op in ran if op.type.startswith(("Assign", "ResourceScatter"))}
@@ -157,7 +157,7 @@ def test_updates_that_run(sok, update):
 def test_a_read_that_two_updates_share_comes_first(sok):
     table = LAYERS[0].make_layer().embedding_variable
     with sok.OptimizerScope([table]):
-        gradient = tf.IndexedSlices(tf.ones([1, 3]), fed_rows(0))
+        gradient = tf.IndexedSlices(tf.ones([1, 3]), rows_of_python([0]))
         step = SlotOptimizer(one_read_for_two_updates).apply_gradients([(gradient, table)])
     (of_rows,) = (op for op in run_before(step) if op.type == "AssignSubVariableOp")
     (of_m,) = (op for op in run_before(step) if op.type == "ResourceScatterUpdate")
@@ -169,7 +169,7 @@ def test_a_read_that_two_updates_share_comes_first(sok):
 def test_what_is_read_before_a_step_stays_before_it(sok, optimizer):
     """Also when what was read is taken only after the scope."""
     table = LAYERS[0].make_layer().embedding_variable
-    gradient = tf.IndexedSlices(tf.ones([1, 3]), fed_rows(0))
+    gradient = tf.IndexedSlices(tf.ones([1, 3]), rows_of_python([0]))
     optimizer = getattr(tf.compat.v1.train, f"{optimizer}Optimizer")(0.1)
     with sok.OptimizerScope([table]):
         before = table.value()

@@ -11,7 +11,7 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.cases.optimizer_cases import DenseLazyAdam, legacy
-from tests.support.row_ids import fed_rows
+from tests.support.row_ids import rows_of_python
 from tests.support.sessions import initialized_session
 
 CASE = LayerCase("dynamic", True, "int64")
@@ -223,7 +223,7 @@ def test_repeated_rows_in_a_gradient_are_added_up(sok, make):
             layer = CASE.make_layer(embedding_initializer="zeros")
             insert = layer(tf.constant([1, 2], tf.int64))
             gradient = tf.IndexedSlices(
-                tf.constant(values)[:, tf.newaxis] * tf.ones([1, CASE.dim]), fed_rows(*row_ids)
+                tf.constant(values)[:, tf.newaxis] * tf.ones([1, CASE.dim]), rows_of_python(row_ids)
             )
             step = make(sok).apply_gradients([(gradient, layer.embedding_variable)])
             with initialized_session() as session:
@@ -237,7 +237,7 @@ def test_repeated_rows_in_a_gradient_are_added_up(sok, make):
 @pytest.mark.parametrize("row", [-1, 2, 48])
 def test_gradient_for_a_row_that_is_not_there(sok, row):
     layer = CASE.make_layer()
-    gradient = tf.IndexedSlices(tf.ones([1, CASE.dim]), fed_rows(row))
+    gradient = tf.IndexedSlices(tf.ones([1, CASE.dim]), rows_of_python([row]))
     step = sok.optimizers.Adam(0.1).apply_gradients([(gradient, layer.embedding_variable)])
     insert = layer(tf.constant([1, 2], tf.int64))
     with initialized_session() as session:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row ids that a script feeds, as it may have fetched them in an earlier step."""
+"""Row ids of which a graph does not show that a lookup has found them."""
 
 import numpy as np
 import tensorflow as tf
 
 
-def fed_rows(*rows):
-    return tf.compat.v1.placeholder_with_default(np.array(rows, np.int64), [None])
+def rows_of_python(row_ids):
+    """int64 [n], those that a list has in each step."""
+    found = tf.numpy_function(lambda: np.array(row_ids, np.int64), [], tf.int64)
+    found.set_shape([None])
+    return found

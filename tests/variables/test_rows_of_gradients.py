@@ -9,6 +9,7 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import has_keras_2, keras_of_layers
 from sok_compat.tables.table import Table
 from sok_compat.training.keras_3_tables import TableVariable
+from tests.support.row_ids import rows_of_python
 
 tf1 = tf.compat.v1
 MOST = 6
@@ -339,6 +340,8 @@ OF_KEYS = {
     "looked up": lambda keys, found: keys,
     "chosen": lambda keys, found: tf.boolean_mask(keys, keys > 0),
     "with others": lambda keys, found: tf.concat([found, keys], axis=0),
+    "fed": lambda keys, found: tf1.placeholder(tf.int64, [None]),
+    "computed": lambda keys, found: found + 1,
 }
 IN_GRAPHS = {
     name: make for name, make in OPTIMIZERS.items() if not name.startswith(("keras", "wrapped k"))
@@ -348,7 +351,7 @@ IN_GRAPHS = {
 @pytest.mark.parametrize("name", OF_KEYS)
 @pytest.mark.parametrize("make", IN_GRAPHS.values(), ids=IN_GRAPHS)
 def test_keys_as_indices_in_a_graph(make, name):
-    """Rows 0 and 1 are of keys 1 and 20; the gradient of a lookup, also fed, moves key 1's.
+    """Rows 0 and 1 are of keys 1 and 20; the gradient of a lookup, also kept, moves key 1's.
 
     There is no row 2."""
     with tf.Graph().as_default():
@@ -361,17 +364,20 @@ def test_keys_as_indices_in_a_graph(make, name):
         slices = like(of_lookup, tf.ones([2 if name == "with others" else 1, 2]), ids)
         with pytest.raises(NotImplementedError, match="rows belong to keys"):
             make().apply_gradients([(slices, table)])
-        fed = like(of_lookup, tf.ones([1, 2]), tf1.placeholder(tf.int64, [None]))
+        row_ids = [0]
+        kept = like(of_lookup, tf.ones([1, 2]), rows_of_python(row_ids))
         if make is ByHand:
             return
-        train = [make().apply_gradients([(each, table)]) for each in (of_lookup, fed)]
+        train = [make().apply_gradients([(each, table)]) for each in (of_lookup, kept)]
         with tf1.Session() as session:
             session.run(tf1.global_variables_initializer())
             found = [session.run(of_lookup.indices, {keys: [key]}) for key in (1, 20)]
             session.run(train[0], {keys: [1]})
-            session.run(train[1], {fed.indices: found[0]})
+            row_ids[:] = found[0]
+            session.run(train[1])
+            row_ids[:] = found[1] + 1
             with pytest.raises(tf.errors.InvalidArgumentError, match="row 2, but .* has 2 rows"):
-                session.run(train[1], {fed.indices: found[1] + 1})
+                session.run(train[1])
             exported_keys, rows = session.run(table.export())
     rows = dict(zip(exported_keys.tolist(), rows[:, 0].tolist()))
     assert rows[1] < 0 == rows[20]

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.runtime.graphs import ancestors, captured_as, functions_of, outside
+from sok_compat.runtime.graphs import ancestors, captured_as, functions_of, is_function, outside
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.tables.interface import TableInterface
@@ -21,6 +21,11 @@ _TAKE_FROM_ALL = ("Merge", "Pack")  # ops whose outputs consist of elements of a
 _TAKE_FROM_FIRST = (
     *("Identity", "SokKeepRows", "Cast", "Reshape", "Squeeze", "ExpandDims", "Switch", "Exit"),
     *("GatherV2", "GatherNd", "StridedSlice", "Slice", "Unique", "UniqueV2", "DynamicPartition"),
+    "PlaceholderWithDefault",  # as of micro batches, which feed those of earlier ones
+)
+_MAKE_NUMBERS = (
+    *("Range", "IteratorGetNext", "ArgMax", "ArgMin"),
+    *("Add", "AddV2", "Sub", "Mul", "FloorDiv", "FloorMod", "Mod", "Maximum", "Minimum", "Neg"),
 )
 _KEEP_NUMBERS = {"ReadVariableOp", "ResourceGather", "IteratorGetNext", "PyFunc", "EagerPyFunc"}
 
@@ -49,11 +54,11 @@ def are_of_gradient(table: TableInterface, indices: Any) -> bool:
 def checked_row_ids(table: TableInterface, indices: Any) -> tf.Tensor:
     """Returns the indices of a gradient in a graph, which are to be row ids of a table.
 
-    Those of unknown origin, as of a variable, a placeholder or Horovod, are checked when run.
+    Those of unknown origin, as of a variable or Horovod, are checked when run.
 
     Raises:
-      NotImplementedError: an index is a constant, an element of a dataset, or what a lookup in the
-        table takes for a key.
+      NotImplementedError: an index is a constant, fed, an element of a dataset, computed from other
+        numbers, or what a lookup in the table takes for a key.
       tf.errors.InvalidArgumentError: when run: the table has no such row.
     """
     sources = _sources(indices) if tf.is_symbolic_tensor(indices) else []
@@ -108,8 +113,10 @@ def _adds_slices(op: tf.Operation) -> bool:
 
 def _makes_numbers(op: tf.Operation) -> bool:
     """Whether an op's outputs are a script's numbers; constants without elements are not."""
-    is_empty = op.type == "Const" and op.outputs[0].shape.num_elements() == 0
-    return op.type in ("Const", "Range", "IteratorGetNext") and not is_empty
+    if op.type == "Const":
+        return op.outputs[0].shape.num_elements() != 0
+    is_fed = op.type == "Placeholder" and not is_function(op.graph)
+    return is_fed or op.type in _MAKE_NUMBERS
 
 
 def _makers_of_keys(table: TableInterface) -> set[tf.Operation]:
