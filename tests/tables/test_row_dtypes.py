@@ -200,6 +200,12 @@ def test_stock_optimizers_outside_of_a_scope_are_refused(dtype):
         refused = pytest.raises(NotImplementedError, match="ResourceSparseApplyAdadelta of Tens")
         with refused, sok.OptimizerScope([table]):
             tf1.train.AdadeltaOptimizer(0.1).minimize(loss)
+        for name in ("SGD", "RMSprop", "Adamax", "Nadam"):  # whose scatters TensorFlow refuses
+            optimizer = getattr(tf.keras.optimizers.legacy, name)(0.1)
+            gradients = tf.gradients(loss, [table])
+            refused = pytest.raises(NotImplementedError, match=f"{name} of TensorFlow cannot upda")
+            with refused, sok.OptimizerScope([table]):
+                optimizer.apply_gradients(zip(gradients, [table]))
         with pytest.raises(NotImplementedError, match="scatter_nd_add.*row_dtype=tf.float32"):
             Table(8, 2, row_dtype=dtype, use_hash_index=False).scatter_nd_add([[0]], [[1.0, 2.0]])
 

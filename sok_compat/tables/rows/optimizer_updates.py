@@ -53,6 +53,18 @@ def check_stock_optimizer(table: TableInterface, optimizer: Any, is_in_scope: bo
         raise_for_stock_update(table, type(optimizer).__name__)
 
 
+@contextlib.contextmanager
+def _raising_for_scatters(table, optimizer):
+    """In place of TensorFlow's error where an optimizer's scatter gets rows of two bytes: those of
+    tf.keras.optimizers.legacy call them, whatever the variable is."""
+    try:
+        yield
+    except ValueError as error:
+        if table.row_dtype == tf.float32 or "wrong dtype" not in str(error):
+            raise
+        raise_for_stock_update(table, type(optimizer).__name__)
+
+
 def maker_of(update: Callable[..., Any]) -> Any:
     """Returns the object whose method made a function, or None."""
     function = inspect.unwrap(update)
@@ -71,9 +83,10 @@ def _of_strategy(table: TableInterface, update: Callable[..., Any]) -> Callable[
     def update_rows(table, *args, **kwargs):
         if table.shows_rows():
             return update(table, *args, **kwargs)
-        check_stock_optimizer(table, maker_of(update))
+        optimizer = maker_of(update)
+        check_stock_optimizer(table, optimizer)
         gradients = [rows_of_gradient(table, each) for each in args[:1]]
-        with showing_all_rows(table):
+        with showing_all_rows(table), _raising_for_scatters(table, optimizer):
             return update(table, *gradients, *args[1:], **kwargs)
 
     return update_rows
