@@ -41,7 +41,7 @@ def speed_up(operations: Sequence[tf.Operation], tables: Sequence[Table]) -> Non
     by_handle = {id(table.handle): table for table in tables}
     for op in updates:
         table = by_handle.get(id(outside(op.inputs[0])[-1]))
-        if table is None or table.row_dtype != tf.float32:  # see rows_in_use.py
+        if table is None:
             continue
         if op.type == "ResourceScatterAdd":
             _speed_up_descent(op, table)
@@ -75,8 +75,12 @@ def _speed_up_descent(op: tf.Operation, table: Table) -> None:
 
 
 def _can_fuse(op: tf.Operation, table: Table, rule: AppliedRule) -> bool:
-    """True in graphs only: in a function, a new op would run after ops made since the update."""
-    return op.inputs[0] is table.handle and rule.fits(table)
+    """True in graphs only: in a function, a new op would run after ops made since the update.
+
+    The stock op, which stays, cannot take rows of two bytes: rows_in_use.py replaces it.
+    """
+    is_float32 = table.row_dtype == tf.float32
+    return is_float32 and op.inputs[0] is table.handle and rule.fits(table)
 
 
 def _fuse(

@@ -130,6 +130,14 @@ def test_optimizers_in_a_scope(dtype, optimizer):
     assert losses[-1] < losses[0] / 2
 
 
+def test_a_scope_merges_no_gradient_twice(dtype):
+    """Stock optimizers add up gradients of repeated rows, of which a lookup's has none."""
+    with tf.Graph().as_default() as graph:
+        Trained("adagrad", row_dtype=dtype)
+        updates = [op for op in graph.get_operations() if op.type == "SokApplyRule"]
+        assert [op.get_attr("row_ids_are_distinct") for op in updates] == [[True]]
+
+
 def test_small_updates_add_up(dtype):
     """Each is a fraction of a step between numbers: rounded to nearest, all would be lost."""
     steps, rate = 400, 1e-5
