@@ -63,6 +63,14 @@ inline float* FloatsOf(const RowsView& view) {
   return view.As<float>();
 }
 
+/// How many numbers are finite and beyond the largest of the element, which they become.
+inline int64_t NumClamped(Element element, int64_t count, const float* numbers) {
+  if (element != Element::kFloat16) return 0;
+  int64_t total = 0;
+  for (int64_t i = 0; i < count; ++i) total += IsBeyondHalf(numbers[i]) ? 1 : 0;
+  return total;
+}
+
 /// Calls body(rows), where rows points at numbers of the view's element.
 template <typename Body>
 void WithElement(const RowsView& view, Body&& body) {

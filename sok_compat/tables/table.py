@@ -26,6 +26,7 @@ from sok_compat.tables.known_tables import connected_ranks, is_part_of_table, no
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.rows import row_reads, row_updates
 from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
+from sok_compat.tables.rows.row_scatters import warn_of_clamped
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
 from sok_compat.tables.shows import Shown
 from sok_compat.tables.slots.registry import Slots
@@ -244,7 +245,8 @@ class Table(TableInterface):
             rows = self.first_value.whole_table([self.capacity, self.dim])
             if not keep_existing:
                 self.initial_rows = rows
-            return ops.sok_table_preset(self.table_handle, rows, name="Preset")
+            with tf.control_dependencies(warn_of_clamped(rows, self)):
+                return ops.sok_table_preset(self.table_handle, rows, name="Preset")
 
         with tf.control_dependencies([initialize]):
             return tf.cond(is_there, tf.no_op, preset) if keep_existing else preset()

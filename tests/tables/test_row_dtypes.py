@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables with rows of bfloat16 and float16, beside NumPy, and tables and variables of float32."""
 
+import os
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -80,6 +85,48 @@ def test_nan_stays(run, dtype):
     assert np.isnan(all_rows(run, table)[0, 0])
 
 
+OVERFLOWS = """
+import numpy as np
+import tensorflow as tf
+from sok_compat import checkpoint
+from sok_compat.runtime.op_library import ops
+from sok_compat.tables import Table
+from sok_compat.tables.rows.row_writes import write_rows
+
+kept = []
+
+def table(name, dtype="float16", capacity=None, *arguments, **options):
+    kept.append(Table(capacity, 2, *arguments, row_dtype=dtype, name=name, **options))
+    return kept[-1]
+
+rows = tf.constant([[1e6, 1.0], [-7e4, np.inf]])
+keys = tf.constant([3, 4], tf.int64)
+write_rows(table("written"), keys, rows)
+ops.sok_apply_changes(table("followed").table_handle, keys, rows, tf.constant([], tf.int64))
+ones = tf.constant_initializer(np.full([2, 2], 1e5))
+table("first", "float16", 2, ones, use_hash_index=False)
+table("assigned", "float16", 2, use_hash_index=False).assign(tf.fill([2, 2], 1e5))
+checkpoint.save_tables_in_checkpoints()
+saved = table("saved", "float32")
+write_rows(saved, keys, rows)
+path = tf.train.Checkpoint(table=saved).save(folder + "/model")
+tf.train.Checkpoint(table=table("restored")).restore(path)
+tf.train.Checkpoint(table=table("wider", "bfloat16")).restore(path)
+"""
+
+
+def test_what_float16_has_not_is_counted(tmp_path):
+    code = f"folder = {str(tmp_path)!r}\n{OVERFLOWS}"
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"table '(\w+)': (\d+) numbers beyond 65,504, the largest fl", done.stderr)
+    expected = {"written": 2, "followed": 2, "first": 4, "assigned": 4, "restored": 2}
+    assert {name: int(count) for name, count in found} == expected and len(found) == len(expected)
+
+
 @pytest.mark.parametrize("arguments", [{"row_dtype": "float64"}, {"row_dtype": 1.5}])
 def test_other_dtypes_are_refused(arguments):
     with pytest.raises(
@@ -96,9 +143,9 @@ def test_other_roundings_are_refused():
 class Trained:
     """A table in a graph, trained by one of OPTIMIZERS; its loss is |rows - 1|^2."""
 
-    def __init__(self, optimizer, rate=1.0, saves=False, **arguments):
+    def __init__(self, optimizer, rate=1.0, saves=False, initializer="random_normal", **arguments):
         sok.Init(global_batch_size=8, seed=1)
-        self.table = Table(16, DIM, "random_normal", name="table", **arguments)
+        self.table = Table(16, DIM, initializer, name="table", **arguments)
         rows = lookup(self.table, tf.constant(KEYS), True)
         self.loss = rate * tf.reduce_sum((rows - 1) ** 2)
         with sok.OptimizerScope([self.table]):
@@ -179,6 +226,28 @@ def test_a_restored_table_goes_on_with_the_same_bits(dtype, tmp_path, optimizer)
         for _ in range(3):
             session.run(trained.step)
         np.testing.assert_array_equal(trained.rows(session), expected)
+
+
+def test_a_checkpoint_of_float32_starts_the_count_of_updates_anew(dtype, tmp_path):
+    """It has none: what was trained before plays no part."""
+    checkpoint.save_tables_in_checkpoints()
+    path, found = str(tmp_path / "model"), []
+    with tf.Graph().as_default(), tf1.Session() as session:
+        trained = Trained("descent", initializer="zeros", saves=True)
+        session.run(trained.initializer)
+        trained.saver.save(session, path)
+    assert "table/seed" not in dict(tf.train.list_variables(path))
+    for num_steps_before in (0, 3):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            trained = Trained("descent", 0.3, initializer="zeros", row_dtype=dtype, saves=True)
+            session.run(trained.initializer)
+            for _ in range(num_steps_before):
+                session.run(trained.step)
+            trained.saver.restore(session, path)
+            for _ in range(3):
+                session.run(trained.step)
+            found.append(trained.rows(session))
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("saved", [tf.float32, tf.bfloat16, tf.float16], ids=lambda x: x.name)

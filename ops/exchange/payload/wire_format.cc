@@ -26,12 +26,6 @@ void WidenEach(const char* from, int64_t count, float* to) {
   }
 }
 
-int64_t CountBeyondHalf(const float* from, int64_t count) {
-  int64_t total = 0;
-  for (int64_t i = 0; i < count; ++i) total += IsBeyondHalf(from[i]) ? 1 : 0;
-  return total;
-}
-
 }  // namespace
 
 int64_t Narrow(Element dtype, const float* from, int64_t count, char* to) {
@@ -44,7 +38,7 @@ int64_t Narrow(Element dtype, const float* from, int64_t count, char* to) {
       return 0;
     case Element::kFloat16:
       NarrowEach<Float16>(from, count, to);
-      return CountBeyondHalf(from, count);
+      return NumClamped(dtype, count, from);
   }
   return 0;
 }

@@ -62,18 +62,29 @@ def scatter_rows(
     return _SCATTERS[update](
         resource=plane.handle,
         indices=row_ids,
-        updates=to_nearest(values, plane.row_dtype),
+        updates=to_nearest(values, plane),
         name=name,
     )
 
 
-def to_nearest(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Returns float32 values as the nearest numbers of a dtype, the largest for finite ones beyond
-    it."""
-    if dtype == tf.float16:
-        clipped = tf.clip_by_value(values, dtype.min, dtype.max)
-        values = tf.where(tf.math.is_finite(values), clipped, values)
-    return tf.cast(values, dtype)
+def to_nearest(values: tf.Tensor, table: Any) -> tf.Tensor:
+    """Returns float32 values as the nearest numbers of a table's row_dtype, the largest for finite
+    ones beyond it, of which it warns."""
+    dtype = table.row_dtype
+    with tf.control_dependencies(warn_of_clamped(values, table)):
+        if dtype == tf.float16:
+            clipped = tf.clip_by_value(values, dtype.min, dtype.max)
+            values = tf.where(tf.math.is_finite(values), clipped, values)
+        return tf.cast(values, dtype)
+
+
+def warn_of_clamped(values: tf.Tensor, table: Any) -> list[tf.Operation]:
+    """Returns what logs how many of the float32 values that a table's rows are set to become the
+    largest number of its row_dtype."""
+    if table.row_dtype != tf.float16:
+        return []
+    op = ops.sok_warn_of_clamped(values, table_name=table.table_name)
+    return [] if op is None else [op]
 
 
 def _dtype_of(plane):

@@ -157,6 +157,25 @@ def test_rows_of_another_width(tmp_path, monkeypatch, dims, initializer, restore
     assert found_slots == {key: (*slots[key], 0.75)[:DIM] for key in KEYS}
 
 
+def test_columns_that_rows_of_two_bytes_lack(tmp_path, monkeypatch):
+    """They keep the bits of a new key's row, of float32 here."""
+    monkeypatch.setenv("TF_EV_RESTORE_CUSTOM_DIM", "True")
+    path = str(tmp_path / "model")
+    rows = {key: (key % 97,) for key in KEYS}
+    slots = tensors_of("v|/Adagrad", {key: (key % 89,) for key in KEYS}, 1, 2)
+    of_rows = {
+        name: value.astype(tf.bfloat16.as_numpy_dtype) if name.endswith("-values") else value
+        for name, value in tensors_of("v", rows, 1, 2).items()
+    }
+    default_rows = {"v/default_rows": np.ones([4096, 1], np.float32)}
+    write_tensors(path, {**of_rows, **slots, **default_rows})
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(initializer=tf1.constant_initializer(0.3))
+        model.saver.restore(session, path)
+        found, _ = model.stored(session)
+    assert found == {key: (key % 97, *[np.float32(0.3)] * (DIM - 1)) for key in KEYS}
+
+
 @pytest.mark.parametrize("restored", [None, 2])
 def test_scalars_of_adam_async(tmp_path, restored):
     """DeepRec has them in vectors beside an embedding variable."""

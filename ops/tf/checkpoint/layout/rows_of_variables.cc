@@ -20,7 +20,8 @@ class HostRows : public ColumnSource {
       std::copy_n(row, width_, static_cast<float*>(to) + i * width_);
     });
   }
-  void FromHost(int64_t count, const int64_t* row_ids, const void* from) override {
+  void FromHost(int64_t count, const int64_t* row_ids, const void* from,
+                int64_t /*row_bytes*/) override {
     ForEachRow(count, row_ids, [&](int64_t i, float* row) {
       std::copy_n(static_cast<const float*>(from) + i * width_, width_, row);
     });

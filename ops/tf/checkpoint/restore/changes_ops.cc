@@ -13,6 +13,7 @@
 #include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/checkpoint/restore/saved_table_op.h"
+#include "ops/tf/tables/contents/clamped.h"
 #include "ops/tf/tables/contents/columns.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
@@ -206,6 +207,8 @@ void ApplyChanges(tf::OpKernelContext* ctx) {
     view.table.FindOrInsert(call, {num_keys, of_device, /*keys_are_distinct=*/false}, view.planes,
                             row_ids);
     RowMover(call, *view.planes.rows, num_keys).FromHost(num_keys, row_ids, Data<float>(rows));
+    WarnOfClamped(view.options().name, NumClamped(view.planes.rows->data().element,
+                                                  rows.NumElements(), Data<float>(rows)));
   });
 }
 

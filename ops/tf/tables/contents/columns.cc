@@ -23,12 +23,20 @@ class PlaneSource : public ColumnSource {
       for (size_t i = 0; i < rows.size(); ++i) RoundTo(rows[i], kToNearest, numbers + i);
     });
   }
-  void FromHost(int64_t count, const int64_t* row_ids, const void* from) override {
-    mover_.FromHost(count, row_ids, Floats(count, from));
+  void FromHost(int64_t count, const int64_t* row_ids, const void* from,
+                int64_t row_bytes) override {
+    const int64_t width = mover_.width(), given = row_bytes / ElementBytes(element_);
+    const float* floats = Floats(count * given, from);
+    if (given == width) return mover_.FromHost(count, row_ids, floats);
+    std::vector<float> rows(static_cast<size_t>(count * width));
+    mover_.ToHost(count, row_ids, rows.data());
+    for (int64_t i = 0; i < count; ++i)
+      std::copy_n(floats + i * given, std::min(given, width), rows.data() + i * width);
+    mover_.FromHost(count, row_ids, rows.data());
   }
   void FromHostInOrder(int64_t count, int64_t first_row, const void* from) override {
     if (mover_.rows().element == element_) return mover_.FromHostInOrder(count, first_row, from);
-    const float* floats = Floats(count, from);
+    const float* floats = Floats(count * mover_.width(), from);
     WithElement(mover_.rows(), [&](auto* plane) {
       std::vector<std::remove_pointer_t<decltype(plane)>> rows(
           static_cast<size_t>(count * mover_.width()));
@@ -45,8 +53,7 @@ class PlaneSource : public ColumnSource {
 
  private:
   /// Numbers of the host, valid until the next call.
-  const float* Floats(int64_t count, const void* from) {
-    const int64_t num_numbers = count * mover_.width();
+  const float* Floats(int64_t num_numbers, const void* from) {
     const auto* floats = static_cast<const float*>(from);
     if (element_ != Element::kFloat32) {
       floats_.resize(static_cast<size_t>(num_numbers));
@@ -55,8 +62,7 @@ class PlaneSource : public ColumnSource {
       });
       floats = floats_.data();
     }
-    if (mover_.rows().element == Element::kFloat16)
-      num_clamped_ += std::count_if(floats, floats + num_numbers, IsBeyondHalf);
+    num_clamped_ += NumClamped(mover_.rows().element, num_numbers, floats);
     return floats;
   }
 
@@ -79,7 +85,8 @@ class HistorySource : public ColumnSource {
     for (int64_t i = 0; i < count; ++i)
       static_cast<int64_t*>(to)[i] = history_.NumberOfRow(rows[i], place_);
   }
-  void FromHost(int64_t count, const int64_t* row_ids, const void* from) override {
+  void FromHost(int64_t count, const int64_t* row_ids, const void* from,
+                int64_t /*row_bytes*/) override {
     std::vector<int64_t> buffer;
     const int64_t* rows = call_.OnHost(row_ids, count, &buffer);
     Set(count, from, [&](int64_t i) { return rows[i]; });

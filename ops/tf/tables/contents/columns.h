@@ -20,8 +20,10 @@ class ColumnSource {
   virtual ~ColumnSource() = default;
   /// to[i] = the numbers of row row_ids[i].
   virtual void ToHost(int64_t count, const int64_t* row_ids, void* to) = 0;
-  /// Sets the numbers of row row_ids[i] to from[i].
-  virtual void FromHost(int64_t count, const int64_t* row_ids, const void* from) = 0;
+  /// Sets the numbers of row row_ids[i] to from[i], of row_bytes each; what these lack of the row
+  /// stays there.
+  virtual void FromHost(int64_t count, const int64_t* row_ids, const void* from,
+                        int64_t row_bytes) = 0;
   /// Sets those of rows [first_row, first_row + count), unless they are already there.
   virtual void FromHostInOrder(int64_t count, int64_t first_row, const void* from) = 0;
   /// A hint that rows [0, num_rows) will be written.

@@ -3,27 +3,12 @@
 
 #include <algorithm>
 
-#include "tensorflow/core/platform/logging.h"
+#include "ops/tf/tables/contents/clamped.h"
 
 namespace sok {
 namespace {
 
 constexpr int64_t kKeysToAppend = 4 << 20;  // at a time: 32 MiB, and 64 MiB to sort them
-
-/// Writes rows of `row_bytes` bytes each; what they lack of the table's rows stays there.
-void Write(Column& column, int64_t count, const int64_t* row_ids, const void* rows,
-           int64_t row_bytes) {
-  ColumnSource& source = *column.source;
-  const int64_t to_bytes = column.row_bytes();
-  if (row_bytes == to_bytes) return source.FromHost(count, row_ids, rows);
-  std::vector<char> buffer(static_cast<size_t>(count * to_bytes));
-  source.ToHost(count, row_ids, buffer.data());
-  for (int64_t i = 0; i < count; ++i) {
-    std::copy_n(static_cast<const char*>(rows) + i * row_bytes, std::min(row_bytes, to_bytes),
-                buffer.data() + i * to_bytes);
-  }
-  source.FromHost(count, row_ids, buffer.data());
-}
 
 }  // namespace
 
@@ -44,11 +29,7 @@ TableFromRows::TableFromRows(OpCall& call, const TableView& fresh, int64_t num_k
 }
 
 TableFromRows::~TableFromRows() {
-  num_clamped_ += columns_[0].source->num_clamped();
-  if (num_clamped_ == 0) return;
-  LOG(WARNING) << "table '" << fresh_.options().name << "': " << num_clamped_
-               << " numbers beyond 65,504, the largest float16, have become it; to keep them, use "
-                  "rows of bfloat16 or float32";
+  WarnOfClamped(fresh_.options().name, num_clamped_ + columns_[0].source->num_clamped());
 }
 
 void TableFromRows::SetElementOfRows(Element element) {
@@ -104,7 +85,7 @@ void TableFromRows::Insert(const RowsBlock& block, bool are_new) {
                             row_ids_);
   for (size_t i = are_new && has_rows ? 1 : 0; i < columns_.size(); ++i) {
     if (const void* numbers = block.Of(1 + i))
-      Write(columns_[i], block.count, row_ids_, numbers, block.row_bytes[1 + i]);
+      columns_[i].source->FromHost(block.count, row_ids_, numbers, block.row_bytes[1 + i]);
   }
 }
 
@@ -184,7 +165,7 @@ void FillExisting(OpCall& call, Table& table, RowsSource& source, size_t number,
                 found.end());
     const auto num_found = static_cast<int64_t>(found.size());
     call.CopyFromHost(row_ids, found.data(), num_found);
-    Write(*column, num_found, row_ids, rows.data(), row_bytes);
+    column->source->FromHost(num_found, row_ids, rows.data(), row_bytes);
   });
 }
 

@@ -156,7 +156,7 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
   });
   SetContents(std::move(table), std::move(policy));
   salts_ = std::move(salts);
-  if (restored) num_updates_ = restored->num_updates;
+  num_updates_ = restored ? restored->num_updates : 0;
   was_looked_up_ = false;
   steps_->NoteRestored(table_->options().name);
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
