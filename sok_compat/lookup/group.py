@@ -228,7 +228,7 @@ def exchanged_rows(group: Sequence[Lookup], requested: ShardedRequest) -> list[t
         replies=requested.replies,
         collective=requested.collective,
         **_attributes(group),
-        wire_dtypes=[wire_dtype()] * len(group),
+        **_sent_as(group),
     )
 
 
@@ -251,7 +251,7 @@ def _request_of_owners(
             dims=_dims(group),
             key_bytes=[lookup.table.key_dtype.size for lookup in group],
             has_gradients=_has_gradients(group),
-            wire_dtypes=[wire_dtype()] * len(group),
+            **_sent_as(group),
         )
 
     def prefetch_request(inputs, begin):
@@ -284,6 +284,13 @@ def _handles(group: Iterable[Lookup]) -> dict[str, list[tf.Tensor]]:
 
 def _dims(group: Iterable[Lookup]) -> list[int]:
     return [lookup.table.dim for lookup in group]
+
+
+def _sent_as(group: Sequence[Lookup]) -> dict[str, list[str]]:
+    return {
+        "wire_dtypes": [wire_dtype()] * len(group),
+        "row_dtypes": [lookup.table.row_dtype.name for lookup in group],
+    }
 
 
 def _has_gradients(group: Sequence[Lookup]) -> bool:

@@ -57,7 +57,8 @@ def received_at_owner(
     if initial_rows is None:
         return None
     replies, counts = requested.replies[place], requested.reply_counts[place]
-    sent = initial_rows.at(first_occurrences(tf.reduce_sum(counts), replies))
+    num_replies = tf.reduce_sum(counts[: tf.size(counts) // 2])  # then those that are sums
+    sent = initial_rows.at(first_occurrences(num_replies, replies))
     collective = begin_collective(f"{table_name} (initial rows)")
     (received,) = ops.sok_exchange_values(
         values=[sent.numbers[:, tf.newaxis]],

@@ -129,10 +129,9 @@ class Requester {
   bool HasWeights() const { return bags_.weights != nullptr; }
 
   bool SumsAreCheaper(const Share& share) const {
-    const int64_t reply_bytes = options_.num_trips * options_.dim * options_.float_bytes;
     return bags_.combiner != Combiner::kNone && share.num_keys > 0 &&
-           reply_bytes * share.num_sums + share.sums_bytes(HasWeights()) <
-               reply_bytes * share.num_keys;
+           options_.sum_bytes * share.num_sums + share.sums_bytes(HasWeights()) <
+               options_.row_bytes * share.num_keys;
   }
 
   void LayOut() {
@@ -145,6 +144,7 @@ class Requester {
       if (requests_sums) bytes += static_cast<size_t>(share.sums_bytes(HasWeights()));
       request_.send_bytes.push_back(static_cast<int64_t>(bytes));
       request_.reply_counts.push_back(requests_sums ? share.num_sums : share.num_keys);
+      request_.sum_counts.push_back(requests_sums ? share.num_sums : 0);
       data_bytes += bytes;
     }
     request_.data.resize(data_bytes);

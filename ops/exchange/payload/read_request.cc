@@ -59,9 +59,11 @@ class RequestReader {
   void ReadRank(std::string_view bytes) {
     Open(bytes);
     requested_.counts.push_back(0);
+    requested_.sum_counts.push_back(0);
     if (!bytes.empty()) {
       const RequestPartHeader header = ReadHeader();
       requested_.counts.back() = header.num_sums > 0 ? header.num_sums : header.num_keys;
+      requested_.sum_counts.back() = header.num_sums;
       if (requests_sums_) {
         ReadSums(header);
       } else {

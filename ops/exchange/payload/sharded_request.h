@@ -18,10 +18,9 @@ namespace sok {
 
 struct ShardedRequestOptions {
   Placement placement;
-  size_t key_bytes = 8;     // 8 or 4: low bytes sent per key
-  int64_t dim = 1;          // floats of a reply
-  int64_t num_trips = 2;    // how often the floats are sent: as rows, and back as gradients
-  int64_t float_bytes = 4;  // of each float, as sent
+  size_t key_bytes = 8;   // 8 or 4: low bytes sent per key
+  int64_t row_bytes = 8;  // of a row, and of its gradient, if one will follow
+  int64_t sum_bytes = 8;  // the same of a sum
 };
 
 /// Requests from each owner either the row of each distinct key or partial sums: the weighted sum
@@ -29,7 +28,8 @@ struct ShardedRequestOptions {
 struct ShardedRequest {
   std::vector<char> data;             // by owner
   std::vector<int64_t> send_bytes;    // [num_ranks]
-  std::vector<int64_t> reply_counts;  // [num_ranks], each of dim floats, in the order of owners
+  std::vector<int64_t> reply_counts;  // [num_ranks], rows or sums, in the order of owners
+  std::vector<int64_t> sum_counts;    // [num_ranks], those of them that are sums: all or none
   UnsetVector<int32_t>
       replies;  // replies that add up to each bag; kNone: the reply of each occurrence
   std::vector<int64_t> reply_splits;  // [num_bags + 1], splits of `replies` by bag; kNone: empty
@@ -47,8 +47,9 @@ struct RequestedSums {
   UnsetVector<int32_t> key_places;  // position in `keys` of each row to be added
   UnsetVector<int64_t>
       row_splits;  // [number of sums + 1], splits of key_places by sum; empty: one row each
-  std::vector<float> weights;   // [key_places], factor of each row; empty: all ones
-  std::vector<int64_t> counts;  // [num_ranks], number of sums for each requesting rank
+  std::vector<float> weights;       // [key_places], factor of each row; empty: all ones
+  std::vector<int64_t> counts;      // [num_ranks], number of sums for each requesting rank
+  std::vector<int64_t> sum_counts;  // as of its ShardedRequest
 };
 
 /// Parses the results of MakeRequest on all ranks. Throws kIo for malformed bytes.

@@ -66,7 +66,7 @@ struct Batch {
 };
 
 ShardedRequestOptions Options(int64_t num_ranks, size_t key_bytes, int64_t dim, int64_t num_trips) {
-  ShardedRequestOptions options{{}, key_bytes, dim, num_trips};
+  ShardedRequestOptions options{{}, key_bytes, num_trips * dim * 4, num_trips * dim * 4};
   options.placement.num_ranks = num_ranks;
   return options;
 }
@@ -160,6 +160,7 @@ void CheckEveryBagGetsItsKeys(const ShardedRequestOptions& options,
       std::vector<Terms> replies;
       for (size_t owner = 0; owner < groups.size(); ++owner) {
         CHECK_EQ(requested[owner][i].counts[rank], requests.reply_counts[owner]);
+        CHECK_EQ(requested[owner][i].sum_counts[rank], requests.sum_counts[owner]);
         for (const Terms& sum : SumsFor(requested[owner][i], rank)) replies.push_back(sum);
       }
       CHECK_EQ(requests.reply_splits.size(),
@@ -188,12 +189,11 @@ int64_t LeastBytes(const ShardedRequestOptions& options, const Batch& batch, int
   }
   if (distinct.empty()) return 0;
   const auto keys = static_cast<int64_t>(distinct.size());
-  const int64_t reply_bytes = options.num_trips * options.dim * 4;
   const int64_t place_bytes = keys > 65536 || longest > 65535 ? 4 : 2;
   const int64_t weight_bytes = batch.weights.empty() ? 0 : 4;
-  const int64_t as_rows = reply_bytes * keys;
+  const int64_t as_rows = options.row_bytes * keys;
   const int64_t as_sums =
-      reply_bytes * sums + place_bytes * (sums + occurrences) + weight_bytes * occurrences;
+      options.sum_bytes * sums + place_bytes * (sums + occurrences) + weight_bytes * occurrences;
   return 12 + keys * static_cast<int64_t>(options.key_bytes) +
          (batch.by_bag() ? std::min(as_rows, as_sums) : as_rows);
 }
@@ -201,8 +201,11 @@ int64_t LeastBytes(const ShardedRequestOptions& options, const Batch& batch, int
 void CheckBytes(const ShardedRequestOptions& options, const Batch& batch) {
   const ShardedRequest requests = RequestOf(options, batch);
   for (size_t owner = 0; owner < requests.send_bytes.size(); ++owner) {
-    const int64_t bytes = requests.send_bytes[owner] +
-                          requests.reply_counts[owner] * options.num_trips * options.dim * 4;
+    const int64_t sums = requests.sum_counts[owner];
+    CHECK_EQ(sums == 0 || sums == requests.reply_counts[owner], true);
+    const int64_t bytes =
+        requests.send_bytes[owner] +
+        requests.reply_counts[owner] * (sums > 0 ? options.sum_bytes : options.row_bytes);
     CHECK_EQ(bytes, LeastBytes(options, batch, static_cast<int64_t>(owner)));
   }
 }
@@ -234,7 +237,8 @@ SOK_TEST(RandomGroups) {
   for (const Combiner combiner : {Combiner::kNone, Combiner::kSum, Combiner::kMean}) {
     for (int64_t num_ranks = 1; num_ranks <= 4; ++num_ranks) {
       for (const int64_t dim : {1, 4, 64}) {
-        const ShardedRequestOptions options = Options(num_ranks, 8, dim, 1 + dim % 2);
+        ShardedRequestOptions options = Options(num_ranks, 8, dim, 1 + dim % 2);
+        if (dim == 64) options.row_bytes = options.row_bytes * 3 / 4;  // of two bytes a number
         for (size_t i = 0; i < shapes.size(); ++i) {
           std::vector<std::vector<Batch>> groups;  // of different sizes, one empty
           for (int64_t rank = 0; rank < num_ranks; ++rank) {

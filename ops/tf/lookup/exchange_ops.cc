@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,7 @@ REGISTER_OP("SokExchangeKeys")
     .Attr("key_bytes: list(int)")
     .Attr("has_gradients: bool")
     .Attr("wire_dtypes: list(string) = []")
+    .Attr("row_dtypes: list(string) = []")
     .Output("requested_keys: N * int64")
     .Output("requested_places: N * int32")
     .Output("requested_splits: N * int64")
@@ -55,11 +57,14 @@ REGISTER_OP("SokExchangeKeys")
     .Doc(
         "Requests the row of each distinct key from its owner, given by the table's placement, "
         "or sums of rows by bag if these take fewer bytes; `has_gradients` states whether "
-        "gradients will follow, and wire_dtypes how both are sent. Requests of other ranks to "
+        "gradients will follow; wire_dtypes and row_dtypes are as for SokExchangeRows. Requests of "
+        "other ranks to "
         "this one are sums of rows. requested_keys [requested_places], with distinct "
         "requested_keys, are the keys of these rows; requested_weights, if any, multiply them; "
         "requested_splits, of length 0 if each row is requested alone, splits them into sums; "
-        "requested_counts is [num_ranks]. This rank will receive reply_counts [num_ranks] rows; "
+        "requested_counts is [2 * num_ranks]: rows, and how many of them are sums of this kind, "
+        "all "
+        "or none. This rank will receive reply_counts [2 * num_ranks] rows, likewise; "
         "those at `replies`, multiplied by reply_weights, if any, and split by reply_splits, add "
         "up to each bag; `factors`, if any, then multiply the bag. With combiner 'none', "
         "`replies` gives the row of each occurrence.");
@@ -82,6 +87,7 @@ REGISTER_OP("SokExchangeRows")
     .Attr("all_keys_have_rows: bool")
     .Attr("gradient: {'reads', 'inserts', 'counts'} = 'reads'")
     .Attr("wire_dtypes: list(string) = []")
+    .Attr("row_dtypes: list(string) = []")
     .Output("output: N * float")
     .SetIsStateful()
     .SetShapeFn(RowsOfDims)
@@ -91,7 +97,8 @@ REGISTER_OP("SokExchangeRows")
         "the position of each row among them; requested_splits splits these into sums, unless "
         "its length is 0. `replies` is for gradients: how often each reply counts. Rows are sent "
         "as wire_dtypes, float32, bfloat16 or float16 for each item, or all as float32; this "
-        "rank's own rows are rounded to it, too. `gradient` as for SokPoolRows.");
+        "rank's own rows are rounded to it, too. Where that is float32, those that are no sums are "
+        "sent as row_dtypes, the tables', which is exact. `gradient` as for SokPoolRows.");
 
 REGISTER_OP("SokExchangeValues")
     .Input("values: T")
@@ -115,15 +122,20 @@ REGISTER_OP("SokExchangeValues")
         "`occurrence` numbers the ops of a lookup; wire_dtypes as for SokExchangeRows: float32 for "
         "integers, which travel as they are.");
 
+std::vector<int64_t> Joined(std::vector<int64_t> first, const std::vector<int64_t>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 class ExchangeKeysOp : public ExchangeOp {
  public:
   explicit ExchangeKeysOp(tf::OpKernelConstruction* ctx)
-      : ExchangeOp(ctx), num_trips_(Attribute<bool>(ctx, "has_gradients") ? 2 : 1) {
+      : ExchangeOp(ctx), has_gradients_(Attribute<bool>(ctx, "has_gradients")) {
     FailOpOnThrow(ctx, [&] {
       combiners_ = CombinersOf(ctx);
       dims_ = ItemAttributes<int64_t>(ctx, "dims");
       key_bytes_ = ItemAttributes<int64_t>(ctx, "key_bytes");
-      wire_dtypes_ = WireDtypesOf(ctx);
+      wire_dtypes_.emplace(WireDtypes::WithRows(ctx));
       for (const int64_t bytes : key_bytes_) {
         if (bytes == 4 || bytes == 8) continue;
         Throw(ErrorCode::kInvalidArgument, "key_bytes must be 4 or 8, got ", bytes);
@@ -141,7 +153,8 @@ class ExchangeKeysOp : public ExchangeOp {
       OutputVector(ctx, "replies", requests.back().replies, i);
       OutputVector(ctx, "reply_splits", requests.back().reply_splits, i);
       OutputVector(ctx, "reply_weights", requests.back().reply_weights, i);
-      OutputVector(ctx, "reply_counts", requests.back().reply_counts, i);
+      OutputVector(ctx, "reply_counts",
+                   Joined(requests.back().reply_counts, requests.back().sum_counts), i);
       OutputVector(ctx, "factors", requests.back().factors, i);
     }
     request->outgoing = JoinRequests(std::move(requests));
@@ -159,7 +172,7 @@ class ExchangeKeysOp : public ExchangeOp {
       OutputVector(ctx, "requested_places", requested.key_places, i);
       OutputVector(ctx, "requested_splits", requested.row_splits, i);
       OutputVector(ctx, "requested_weights", requested.weights, i);
-      OutputVector(ctx, "requested_counts", requested.counts, i);
+      OutputVector(ctx, "requested_counts", Joined(requested.counts, requested.sum_counts), i);
     }
   }
 
@@ -172,9 +185,12 @@ class ExchangeKeysOp : public ExchangeOp {
       options.placement = view.options().placement;
     });
     options.key_bytes = static_cast<size_t>(key_bytes_[item]);
-    options.dim = dims_[item];
-    options.num_trips = num_trips_;
-    options.float_bytes = ElementBytes(wire_dtypes_[item]);
+    const auto bytes = [&](bool are_sums) {
+      const int64_t of_gradient = has_gradients_ ? ElementBytes(wire_dtypes_->sums[item]) : 0;
+      return dims_[item] * (ElementBytes(wire_dtypes_->Of(item, are_sums)) + of_gradient);
+    };
+    options.row_bytes = bytes(/*are_sums=*/false);
+    options.sum_bytes = bytes(/*are_sums=*/true);
     const Bags bags = CheckedBags(call,
                                   {combiners_[item], keys.NumElements(), group.Vector("inverse", i),
                                    group.Vector("row_splits", i), &group.Vector("weights", i)},
@@ -182,12 +198,12 @@ class ExchangeKeysOp : public ExchangeOp {
     return MakeRequest(options, bags, Data<int64_t>(keys));
   }
 
-  const int64_t num_trips_;
+  const bool has_gradients_;
   SameRequests same_requests_;
   std::vector<Combiner> combiners_;
   std::vector<int64_t> dims_;
   std::vector<int64_t> key_bytes_;
-  std::vector<Element> wire_dtypes_;
+  std::optional<WireDtypes> wire_dtypes_;
 };
 
 class ExchangeRowsOp : public ExchangeOp {
@@ -196,7 +212,7 @@ class ExchangeRowsOp : public ExchangeOp {
       : ExchangeOp(ctx), all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")) {
     FailOpOnThrow(ctx, [&] {
       dims_ = ItemAttributes<int64_t>(ctx, "dims");
-      wire_dtypes_ = WireDtypesOf(ctx);
+      wire_dtypes_.emplace(WireDtypes::WithRows(ctx));
     });
   }
 
@@ -204,8 +220,8 @@ class ExchangeRowsOp : public ExchangeOp {
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
     const Group group(ctx);
-    const RowLayout layout(ctx, call, group, "requested_counts", dims_, wire_dtypes_);
-    const RowLayout received(ctx, call, group, "reply_counts", dims_, wire_dtypes_);
+    const RowLayout layout(ctx, call, group, "requested_counts", dims_, *wire_dtypes_);
+    const RowLayout received(ctx, call, group, "reply_counts", dims_, *wire_dtypes_);
     const bool is_on_host = call.engine().IsHostMemory();
     std::shared_ptr<float[]> buffer(is_on_host ? new float[layout.num_floats()] : nullptr);
     float* next = buffer.get();
@@ -223,7 +239,7 @@ class ExchangeRowsOp : public ExchangeOp {
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Group group(ctx);
     const OpCall call(ctx);
-    const RowLayout layout(ctx, call, group, "reply_counts", dims_, wire_dtypes_);
+    const RowLayout layout(ctx, call, group, "reply_counts", dims_, *wire_dtypes_);
     OutputReceived(ctx, group, layout, dims_, result, "output");
     // Now all ranks have found rows: a lookup that failed on one of them counts on none.
     for (int i = 0; i < group.size(); ++i)
@@ -293,17 +309,17 @@ class ExchangeRowsOp : public ExchangeOp {
 
   const bool all_keys_have_rows_;
   std::vector<int64_t> dims_;
-  std::vector<Element> wire_dtypes_;
+  std::optional<WireDtypes> wire_dtypes_;
 };
 
 class ExchangeValuesOp : public ExchangeOp {
  public:
   explicit ExchangeValuesOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {
     FailOpOnThrow(ctx, [&] {
-      wire_dtypes_ = WireDtypesOf(ctx);
+      wire_dtypes_.emplace(ctx);
       const auto types = ItemAttributes<tf::DataType>(ctx, "T");
       for (size_t i = 0; i < types.size(); ++i) {
-        if (types[i] == tf::DT_FLOAT || wire_dtypes_[i] == Element::kFloat32) continue;
+        if (types[i] == tf::DT_FLOAT || wire_dtypes_->sums[i] == Element::kFloat32) continue;
         Throw(ErrorCode::kInvalidArgument, "integers travel as they are: their wire dtype must be ",
               "float32");
       }
@@ -314,7 +330,7 @@ class ExchangeValuesOp : public ExchangeOp {
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
     const Group group(ctx);
-    const RowLayout layout(ctx, call, group, "reply_counts", Dims(group), wire_dtypes_);
+    const RowLayout layout(ctx, call, group, "reply_counts", Dims(group), *wire_dtypes_);
     std::vector<const float*> rows;
     auto tensors = std::make_shared<std::vector<tf::Tensor>>();
     for (int i = 0; i < group.size(); ++i) {
@@ -331,8 +347,8 @@ class ExchangeValuesOp : public ExchangeOp {
     const Group group(ctx);
     const std::vector<int64_t> dims = Dims(group);
     const OpCall call(ctx);
-    const RowLayout sent(ctx, call, group, "reply_counts", dims, wire_dtypes_);
-    const RowLayout layout(ctx, call, group, "requested_counts", dims, wire_dtypes_);
+    const RowLayout sent(ctx, call, group, "reply_counts", dims, *wire_dtypes_);
+    const RowLayout layout(ctx, call, group, "requested_counts", dims, *wire_dtypes_);
     for (int i = 0; i < group.size(); ++i) {
       layout.CheckKept(i, sent);
       const RowRun& to = layout.kept_run(i);
@@ -356,7 +372,7 @@ class ExchangeValuesOp : public ExchangeOp {
   }
 
   TrainedAlike trained_alike_;
-  std::vector<Element> wire_dtypes_;
+  std::optional<WireDtypes> wire_dtypes_;
 };
 
 // On a GPU: keys are sent from the host.

@@ -9,49 +9,71 @@
 
 namespace sok {
 
-std::vector<Element> WireDtypesOf(tensorflow::OpKernelConstruction* ctx) {
+namespace {
+
+/// An attribute with the name of an element for each item of a group; if empty, all are float32.
+std::vector<Element> ElementsIn(tensorflow::OpKernelConstruction* ctx, const char* attribute) {
   const auto num_items = static_cast<size_t>(Attribute<int64_t>(ctx, "N"));
-  const auto names = Attribute<std::vector<std::string>>(ctx, "wire_dtypes");
+  const auto names = Attribute<std::vector<std::string>>(ctx, attribute);
   if (names.empty()) return std::vector<Element>(num_items, Element::kFloat32);
-  std::vector<Element> wire_dtypes;
-  for (const std::string& name : ItemAttributes<std::string>(ctx, "wire_dtypes")) {
-    wire_dtypes.push_back(ItemNamed(kElements, "wire_dtype", name).value);
-  }
-  return wire_dtypes;
+  std::vector<Element> elements;
+  for (const std::string& name : ItemAttributes<std::string>(ctx, attribute))
+    elements.push_back(ItemNamed(kElements, attribute, name).value);
+  return elements;
+}
+
+}  // namespace
+
+WireDtypes::WireDtypes(tensorflow::OpKernelConstruction* ctx)
+    : sums(ElementsIn(ctx, "wire_dtypes")), rows(sums.size(), Element::kFloat32) {}
+
+WireDtypes WireDtypes::WithRows(tensorflow::OpKernelConstruction* ctx) {
+  WireDtypes dtypes(ctx);
+  dtypes.rows = ElementsIn(ctx, "row_dtypes");
+  return dtypes;
 }
 
 RowLayout::RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const Group& group,
                      const char* counts_list, const std::vector<int64_t>& dims,
-                     const std::vector<Element>& wire_dtypes)
+                     const WireDtypes& wire_dtypes)
     : op_name_(group.name()),
-      wire_dtypes_(wire_dtypes),
-      is_in_place_(call.engine().IsHostMemory() &&
-                   std::all_of(wire_dtypes.begin(), wire_dtypes.end(),
-                               [](Element wire_dtype) { return wire_dtype == Element::kFloat32; })),
+      is_in_place_(call.engine().IsHostMemory()),
       num_rows_(dims.size(), 0),
       runs_(dims.size()),
       kept_runs_(dims.size(), RowRun{}) {
-  const int64_t own_rank = CollectiveHandleIn(Input(ctx, "collective"))->coordinator().rank();
-  const int64_t num_ranks = group.Vector(counts_list, 0).NumElements();
+  const auto& coordinator = CollectiveHandleIn(Input(ctx, "collective"))->coordinator();
+  const int64_t own_rank = coordinator.rank(), num_ranks = coordinator.num_ranks();
+  const auto number = [&](int item, int64_t place) {
+    const auto& counts = group.Vector(counts_list, item);
+    return place < counts.NumElements() ? Data<int64_t>(counts)[place] : 0;
+  };
+  const auto element = [&](int item, int64_t rank) {
+    return wire_dtypes.Of(static_cast<size_t>(item), number(item, num_ranks + rank) > 0);
+  };
+  for (int64_t rank = 0; rank < num_ranks; ++rank) {
+    for (int item = 0; item < group.size(); ++item)
+      is_in_place_ = is_in_place_ && element(item, rank) == Element::kFloat32;
+  }
   for (int64_t rank = 0; rank < num_ranks; ++rank) {
     int64_t num_bytes = 0;
     for (int item = 0; item < group.size(); ++item) {
       const auto& counts = group.Vector(counts_list, item);
-      const int64_t count = rank < counts.NumElements() ? Data<int64_t>(counts)[rank] : -1;
-      if (counts.NumElements() != num_ranks || count < 0) {
+      const int64_t count = number(item, rank);
+      if (counts.NumElements() % num_ranks != 0 || counts.NumElements() == 0 || count < 0) {
         Throw(ErrorCode::kInvalidArgument, op_name_, ": expected one count for each of ", num_ranks,
               " ranks, got ", counts.SummarizeValue(8));
       }
       const auto i = static_cast<size_t>(item);
       const int64_t num_floats = count * dims[i];
-      const RowRun run{num_rows_[i] * dims[i], static_cast<size_t>(rank), num_bytes, num_floats};
+      const RowRun run{num_rows_[i] * dims[i], static_cast<size_t>(rank), num_bytes, num_floats,
+                       element(item, rank)};
       num_rows_[i] += count;
       if (is_in_place_ && rank == own_rank) {
         kept_runs_[i] = run;
         continue;
       }
       if (count > 0) runs_[i].push_back(run);
-      num_bytes += num_floats * ElementBytes(wire_dtypes_[i]);
+      num_bytes += num_floats * ElementBytes(run.element);
     }
     bytes_of_ranks_.push_back(num_bytes);
   }

@@ -20,27 +20,41 @@ struct RowRun {
   size_t rank;
   int64_t first_byte;  // in the bytes to or from that rank
   int64_t num_floats;
+  Element element;  // as sent
 };
 
-/// The attribute `wire_dtypes`, one per item of a group; if empty, all are float32.
-std::vector<Element> WireDtypesOf(tensorflow::OpKernelConstruction* ctx);
+/// How the items of a group are sent.
+struct WireDtypes {
+  /// From the attribute `wire_dtypes`, one per item; if empty, all are float32.
+  explicit WireDtypes(tensorflow::OpKernelConstruction* ctx);
+  /// As above, with the attribute `row_dtypes`, which likewise may be empty.
+  static WireDtypes WithRows(tensorflow::OpKernelConstruction* ctx);
+
+  /// Of an item's rows, which lose nothing as the table's element, or of sums of rows.
+  Element Of(size_t item, bool are_sums) const {
+    return sums[item] != Element::kFloat32 || are_sums ? sums[item] : rows[item];
+  }
+
+  std::vector<Element> sums;  // and gradients
+  std::vector<Element> rows;  // the element of the table
+};
 
 /// Ordered by rank, then by item. An op that has its rows in the host's memory, unconverted, takes
 /// those for this rank from there: they are not part of the request.
 class RowLayout {
  public:
-  /// The input `counts_list` has the numbers of rows of each item to or from each rank:
-  /// [num_ranks], on the host. Throws kInvalidArgument for impossible counts.
+  /// The input `counts_list` has the numbers of rows of each item to or from each rank,
+  /// [num_ranks], perhaps followed by how many of them are sums, all or none; on the host. Throws
+  /// kInvalidArgument for impossible counts.
   RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const Group& group,
             const char* counts_list, const std::vector<int64_t>& dims,
-            const std::vector<Element>& wire_dtypes);
+            const WireDtypes& wire_dtypes);
 
   /// Whether all rows are sent from where they are.
   bool is_in_place() const { return is_in_place_; }
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
   size_t num_floats() const;  // of all items, including rows that are not sent
-  Element wire_dtype(int item) const { return wire_dtypes_[static_cast<size_t>(item)]; }
   int64_t num_rows(int item) const { return num_rows_[static_cast<size_t>(item)]; }
   const std::vector<RowRun>& runs(int item) const { return runs_[static_cast<size_t>(item)]; }
   /// The run of an item's rows that is not sent; empty if there is none.
@@ -55,8 +69,7 @@ class RowLayout {
 
  private:
   const std::string op_name_;
-  const std::vector<Element> wire_dtypes_;
-  const bool is_in_place_;
+  bool is_in_place_ = true;
   std::vector<int64_t> bytes_of_ranks_;
   std::vector<int64_t> num_rows_;
   std::vector<std::vector<RowRun>> runs_;

@@ -42,12 +42,11 @@ Outgoing Narrowed(OpCall& call, const RowLayout& layout, const std::vector<const
   ForEachRun(layout, rows.size(), [&](size_t item, const RowRun& run) {
     char* to = texts[run.rank].data() + run.first_byte;
     const float* begin = rows[item] + run.first_float;
-    const Element dtype = layout.wire_dtype(static_cast<int>(item));
-    if (dtype == Element::kFloat32) {
+    if (run.element == Element::kFloat32) {
       call.CopyToHost(reinterpret_cast<float*>(to), begin, run.num_floats);
     } else {
       num_saturated +=
-          Narrow(dtype, call.OnHost(begin, run.num_floats, &buffer), run.num_floats, to);
+          Narrow(run.element, call.OnHost(begin, run.num_floats, &buffer), run.num_floats, to);
     }
   });
   return TextsByRank(std::move(texts));
@@ -85,17 +84,16 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
   std::vector<float> buffer;
   for (int i = 0; i < group.size(); ++i) {
     float* rows = ReceivedRows(ctx, group, layout, dims, list, i);
-    const Element wire_dtype = layout.wire_dtype(i);
     for (const RowRun& run : layout.runs(i)) {
       const char* from = result.parts[run.rank].data() + run.first_byte;
       float* to = rows + run.first_float;
-      if (wire_dtype == Element::kFloat32) {
+      if (run.element == Element::kFloat32) {
         call.CopyFromHost(to, reinterpret_cast<const float*>(from), run.num_floats);
       } else if (call.engine().IsHostMemory()) {
-        Widen(wire_dtype, from, run.num_floats, to);
+        Widen(run.element, from, run.num_floats, to);
       } else {
         buffer.resize(static_cast<size_t>(run.num_floats));
-        Widen(wire_dtype, from, run.num_floats, buffer.data());
+        Widen(run.element, from, run.num_floats, buffer.data());
         call.CopyFromHost(to, buffer.data(), run.num_floats);
       }
     }

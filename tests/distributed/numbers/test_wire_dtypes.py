@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What travels as bfloat16 or float16: rounded once, also a rank's own; summed as float32."""
+"""What travels as bfloat16 or float16: rounded once, also a rank's own; summed as float32. Rows of
+two bytes travel as they are."""
 
 import numpy as np
 import pytest
@@ -82,6 +83,24 @@ def test_bytes(dtype):
     for rank in launched():
         header_bytes = rank[dtype]["bytes"] - 20 * KEY_BYTES - floats_bytes
         assert 0 <= header_bytes <= 16
+
+
+@pytest.mark.parametrize("row_dtype", ["bfloat16", "float16"])
+def test_rows_of_two_bytes_travel_as_such(row_dtype):
+    """The same bits in half the bytes; sums of them, and gradients, are float32."""
+    wide, narrow = "float32", f"rows of {row_dtype}"
+    owned = of_all_ranks(narrow, lambda seen: seen["own"][0])
+    for key, row in of_all_ranks(wide, lambda seen: seen["own"][0]).items():
+        np.testing.assert_array_equal(owned[key], as_travelled(row, row_dtype))
+    of_bags = of_all_ranks(narrow, lambda seen: seen["own"][1])
+    for rank in launched():
+        np.testing.assert_array_equal(rank[narrow]["rows"], [owned[key] for key in range(40)])
+        assert rank[wide]["bytes"] - rank[narrow]["bytes"] == 20 * 16 * 2
+        for bag, row in enumerate(rank[narrow]["sums"]):
+            keys = range(24 * bag, 24 * (bag + 1))
+            np.testing.assert_allclose(row, sum(of_bags[key] for key in keys), atol=1e-5)
+        for key, gradient in rank[wide]["gradients"].items():
+            np.testing.assert_array_equal(rank[narrow]["gradients"][key], gradient)
 
 
 def test_counts_of_keys_are_exact(dtype):

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "ops/base/first_appearance.h"
@@ -84,6 +86,18 @@ void FillEachKeyOnce(OpCall& call, const TableOptions& options, int64_t num_keys
   });
 }
 
+/// Rows in the place of the table's are numbers that these can have: they travel as such.
+void RoundAsRows(OpCall& call, const TableOptions& options, int64_t num_rows, float* rows) {
+  const Element element = options.first_value.element;
+  if (element == Element::kFloat32) return;
+  std::vector<int64_t> row_ids(static_cast<size_t>(num_rows));
+  std::iota(row_ids.begin(), row_ids.end(), int64_t{0});
+  const int64_t* ids = call.OnDevice(row_ids.data(), num_rows);
+  const RowsView narrow{call.Temporary<Bfloat16>(num_rows * options.dim), element, options.dim};
+  call.engine().ScatterRows(call, num_rows, ids, rows, narrow);
+  call.engine().GatherRows(call, num_rows, ids, narrow, rows);
+}
+
 }  // namespace
 
 void GiveRows(const TableOptions& options, const tf::Tensor& absent_rows, Arrival* arrival) {
@@ -113,7 +127,10 @@ const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& k
   const bool are_given = absent_rows.dim_size(0) > 0;
   float* rows = call.Temporary<float>(num_keys * options.dim);
   if (view.policy.options().has_filter()) {
-    const float value = view.policy.options().value_without_row;
+    float value = view.policy.options().value_without_row;
+    WithElement({nullptr, options.first_value.element}, [&](auto* number) {
+      value = Nearest<std::remove_pointer_t<decltype(number)>>(value);
+    });
     call.engine().Fill(call, rows, num_keys * options.dim, value);
     return rows;
   }
@@ -139,6 +156,7 @@ const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& k
       call, num_keys, call.OnDevice(sources.data(), num_keys),
       are_given ? FloatRows(Data<float>(absent_rows), options.dim) : view.planes.rows->data(),
       rows);
+  if (are_given) RoundAsRows(call, options, num_keys, rows);
   return rows;
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same lookups and gradients on two ranks, as each dtype that may travel."""
+"""The same lookups and gradients on two ranks, as each dtype that may travel, and from tables of
+each."""
 
 import numpy as np
 import tensorflow as tf
@@ -26,10 +27,10 @@ def by_key(slices, exported):
     return dict(zip(exported[0][slices.indices].tolist(), slices.values))
 
 
-def run(wire_dtype):
+def run(wire_dtype, row_dtype="float32"):
     """What this rank saw and sent."""
     with tf.Graph().as_default(), tf1.Session(config=session_config()) as session:
-        sok.Init(global_batch_size=SIZE, seed=3, wire_dtype=wire_dtype)
+        sok.Init(global_batch_size=SIZE, seed=3, wire_dtype=wire_dtype, row_dtype=row_dtype)
         tables = [Table(400, DIM, "random_normal", name=name) for name in ("rows", "sums")]
         counted = Table(400, DIM, name="counted", history=KeyHistory(filter_freq=SIZE * OFTEN))
         bags = tf.constant(BAGS.reshape(-1)), tf.range(0, BAGS.size + 1, BAGS.shape[1], tf.int64)
@@ -58,4 +59,6 @@ def run(wire_dtype):
 
 
 if __name__ == "__main__":
-    report({name: run(name) for name in ("float32", "bfloat16", "float16")})
+    as_sent = {name: run(name) for name in ("float32", "bfloat16", "float16")}
+    in_memory = {f"rows of {name}": run("float32", name) for name in ("bfloat16", "float16")}
+    report({**as_sent, **in_memory})
