@@ -64,14 +64,21 @@ SOK_AVX512 inline __m512i Round(__m512i bits, __m512i drawn, Float16) {
 }
 
 template <typename Number>
-SOK_AVX512 void RoundEach(const float* from, int64_t count, uint32_t first, Number* to) {
+SOK_AVX512 void RoundEach(const float* from, int64_t dim, int64_t count, const RowRange& range,
+                          const Rounding& rounding, Number* plane) {
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  __m512i words = _mm512_add_epi32(All(first), _mm512_mullo_epi32(lanes, All(RowDraws::kColumn)));
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const __m512i bits = _mm512_loadu_si512(from + i);
-    const __m256i halves = _mm512_cvtepi32_epi16(Round(bits, Drawn(words), Number{}));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), halves);
-    words = _mm512_add_epi32(words, All(uint32_t{kLanes} * RowDraws::kColumn));
+  const __m512i of_lanes = _mm512_mullo_epi32(lanes, All(RowDraws::kColumn));
+  const __m512i of_all_lanes = All(uint32_t{kLanes} * RowDraws::kColumn);
+  for (int64_t row = range.begin; row < range.end; ++row, from += dim) {
+    const int64_t row_id = range.At(row);
+    if (row_id < 0) continue;
+    __m512i words = _mm512_add_epi32(All(rounding.Drawn(row_id).first()), of_lanes);
+    for (int64_t i = 0; i < count; i += kLanes) {
+      const __m512i bits = _mm512_loadu_si512(from + i);
+      const __m256i halves = _mm512_cvtepi32_epi16(Round(bits, Drawn(words), Number{}));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(plane + row_id * dim + i), halves);
+      words = _mm512_add_epi32(words, of_all_lanes);
+    }
   }
 }
 
@@ -90,9 +97,10 @@ SOK_AVX512 void WidenEach(const Float16* from, int64_t count, float* to) {
 }
 
 template <typename Number>
-int64_t Round(const float* from, int64_t count, const RowDraws& draws, Number* to) {
-  count = NumToConvert(count);
-  RoundEach(from, count, draws.first(), to);
+int64_t RoundRows(const float* floats, int64_t dim, const RowRange& range, const Rounding& rounding,
+                  Number* plane) {
+  const int64_t count = NumToConvert(dim);
+  if (count > 0) RoundEach(floats, dim, count, range, rounding, plane);
   return count;
 }
 
@@ -103,16 +111,22 @@ int64_t WidenSixteens(const Float16* from, int64_t count, float* to) {
   WidenEach(from, count, to);
   return count;
 }
-int64_t RoundSixteens(const float* from, int64_t count, const RowDraws& draws, Bfloat16* to) {
-  return Round(from, count, draws, to);
+int64_t RoundSixteens(const float* floats, int64_t dim, const RowRange& range,
+                      const Rounding& rounding, Bfloat16* plane) {
+  return RoundRows(floats, dim, range, rounding, plane);
 }
-int64_t RoundSixteens(const float* from, int64_t count, const RowDraws& draws, Float16* to) {
-  return Round(from, count, draws, to);
+int64_t RoundSixteens(const float* floats, int64_t dim, const RowRange& range,
+                      const Rounding& rounding, Float16* plane) {
+  return RoundRows(floats, dim, range, rounding, plane);
 }
 #else
 int64_t WidenSixteens(const Float16*, int64_t, float*) { return 0; }
-int64_t RoundSixteens(const float*, int64_t, const RowDraws&, Bfloat16*) { return 0; }
-int64_t RoundSixteens(const float*, int64_t, const RowDraws&, Float16*) { return 0; }
+int64_t RoundSixteens(const float*, int64_t, const RowRange&, const Rounding&, Bfloat16*) {
+  return 0;
+}
+int64_t RoundSixteens(const float*, int64_t, const RowRange&, const Rounding&, Float16*) {
+  return 0;
+}
 #endif
 
 }  // namespace sok

@@ -5,8 +5,7 @@
 
 #include <cstdint>
 
-#include "ops/base/halves.h"
-#include "ops/engine/rounding.h"
+#include "ops/cpu/rows/narrow_rows.h"
 
 namespace sok {
 
@@ -14,12 +13,14 @@ namespace sok {
 // float16 took twice as long as one on floats (dim 128, in memory, EPYC). AVX-512 selects by masks
 // and has instructions that narrow to 16 bits and that widen float16: about one a number.
 
-/// All return how many of the first numbers they converted: a multiple of 16, or 0 on a processor
-/// without AVX-512. The caller converts the others.
+/// All return how many of the first numbers, of each row, they converted: a multiple of 16, or 0 on
+/// a processor without AVX-512. The caller converts the others.
 int64_t WidenSixteens(const Float16* from, int64_t count, float* to);
-/// Column i is rounded by draws.At(i); they must be drawn.
-int64_t RoundSixteens(const float* from, int64_t count, const RowDraws& draws, Bfloat16* to);
-int64_t RoundSixteens(const float* from, int64_t count, const RowDraws& draws, Float16* to);
+/// As WriteRows, with salts.
+int64_t RoundSixteens(const float* floats, int64_t dim, const RowRange& range,
+                      const Rounding& rounding, Bfloat16* plane);
+int64_t RoundSixteens(const float* floats, int64_t dim, const RowRange& range,
+                      const Rounding& rounding, Float16* plane);
 
 }  // namespace sok
 

@@ -28,15 +28,17 @@ template <bool kIsDrawn, typename Number, typename Dim>
 SOK_WIDE_VECTORS void WriteRange(const float* floats, Dim dim, const RowRange& range,
                                  const Rounding& rounding, Number* plane) {
   const int64_t size = dim;
+  // Of all rows at once: a call for each takes up to a sixth of a step (row-wise Adagrad, dim 16).
+  const int64_t first = kIsDrawn ? RoundSixteens(floats, size, range, rounding, plane) : 0;
+  if (first == size) return;
   for (int64_t i = range.begin; i < range.end; ++i, floats += size) {
     const int64_t row_id = range.At(i);
     if (row_id < 0) continue;
     const RowDraws draws = kIsDrawn ? rounding.Drawn(row_id) : RowDraws(0, false);
     Number* __restrict to = plane + row_id * size;
-    int64_t column = kIsDrawn ? RoundSixteens(floats, size, draws, to) : 0;
-    auto drawn_column = static_cast<uint32_t>(column);  // 32 bits, as the vectors that count it
+    auto drawn_column = static_cast<uint32_t>(first);  // 32 bits, as the vectors that count it
     SOK_FOR_COLUMNS
-    for (; column < size; ++column, ++drawn_column) {
+    for (int64_t column = first; column < size; ++column, ++drawn_column) {
       RoundTo(floats[column], draws.At(drawn_column), to + column);
     }
   }

@@ -118,9 +118,12 @@ SOK_TEST(SixteenNumbersAtATimeGiveTheSameBits) {
         if (time % 4 == 3) bits = (bits & kFloatSign) | kFloatInfinity;
         floats.push_back(FloatOf(bits));
       }
-      const RowDraws draws(static_cast<uint32_t>(MixBits(time)), true);
+      const Bfloat16 salt = SaltOf(time);
+      const Rounding rounding{&salt, RoundingStream(5, time)};
+      const RowDraws draws = rounding.OfRow(0);
       std::vector<Number> rounded(kCount);
-      const int64_t count = RoundSixteens(floats.data(), kCount, draws, rounded.data());
+      const int64_t count =
+          RoundSixteens(floats.data(), kCount, {nullptr, 0, 1}, rounding, rounded.data());
       for (int64_t i = 0; i < count; ++i) {
         const auto place = static_cast<size_t>(i);
         Number one;
