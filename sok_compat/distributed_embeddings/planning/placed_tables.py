@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.planning.strategy import DistEmbeddingStrategy
     from sok_compat.ranks.identity import Ranks
 
+_OF_TWO_BYTES = ("bfloat16", "float16")
+
 
 class TableLayer(keras.layers.Layer):
     """A table as a sub-layer of DistributedEmbedding, with its weight and configuration.
@@ -149,7 +151,7 @@ class PlacedTables:
                 capacity,
                 config["output_dim"],
                 first,
-                row_dtype=tf.float32,
+                row_dtype=_row_dtype(config),
                 use_hash_index=False,
                 name=name,
                 trainable=config.get("trainable", True),
@@ -196,6 +198,15 @@ class PlacedLayer(NamedTuple):
     ranks: Ranks
     layers: list[keras.layers.Layer]
     copies: list[keras.layers.Layer]
+
+
+def _row_dtype(config: dict[str, Any]) -> tf.DType | None:
+    """The dtype of rows of two bytes if the layer's policy has such variables; else the default.
+
+    Mixed policies compute in two bytes, with variables of four.
+    """
+    name = keras.layers.Layer(dtype=config.get("dtype")).variable_dtype
+    return tf.as_dtype(name) if name in _OF_TWO_BYTES else None
 
 
 def _title(table: int) -> str:
