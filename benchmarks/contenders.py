@@ -41,22 +41,24 @@ def train_tables(optimizer, loss, variables):
     """The training op of our tables.
 
     Args:
-      optimizer: 'adagrad' (stock, in OptimizerScope) or 'lazy_adam'.
+      optimizer: 'adagrad' (stock, in OptimizerScope), 'row-wise adagrad' or 'lazy_adam'.
       loss: a scalar.
       variables: the tables.
     """
     slices = list(zip(tf.gradients(loss, variables), variables))
+    if optimizer == "row-wise adagrad":
+        return sok.optimizers.RowWiseAdagrad(LEARNING_RATE).apply_gradients(slices)
     if optimizer == "lazy_adam":
         return sok.tf.keras.optimizers.LazyAdamOptimizer(LEARNING_RATE).apply_gradients(slices)
     with sok.OptimizerScope(variables):
         return tf1.train.AdagradOptimizer(LEARNING_RATE).apply_gradients(slices)
 
 
-def make_ours(optimizer, dim, num_keys, num_features, num_threads):
+def make_ours(optimizer, dim, num_keys, num_features, num_threads, row_dtype="float32"):
     """All2AllDenseEmbedding; `optimizer`: see train_tables, or None: it has no `train`."""
 
     def build():
-        first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
+        first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1, row_dtype=row_dtype)]
         keys = _keys()
         layer = sok.All2AllDenseEmbedding(
             num_keys, dim, num_features, 1, embedding_initializer=FIRST_VALUES
@@ -69,7 +71,8 @@ def make_ours(optimizer, dim, num_keys, num_features, num_threads):
             ops["train"] = train_tables(optimizer, loss, [layer.embedding_variable])
         return Parts([keys], ops, loss, first)
 
-    return Contender(f"{OURS} {optimizer or ''}".strip(), build, num_threads)
+    rows = "" if row_dtype == "float32" else row_dtype
+    return Contender(" ".join(filter(None, [OURS, optimizer, rows])), build, num_threads)
 
 
 def make_plain(dim, num_keys, num_features, num_threads):
