@@ -89,6 +89,19 @@ def _draw_larger(axes: Axes, data: dict[str, Any]) -> None:
     axes.legend(loc="upper left", frameon=False)
 
 
+def _row_dtypes_data():
+    return measured("row_dtypes")["bytes_a_key"]
+
+
+def _draw_row_dtypes(axes: Axes, data: dict[str, Any]) -> None:
+    colors = [_GREY if "float32" in title else _OURS for title in data]
+    bars = axes.barh(list(data), list(data.values()), color=colors)
+    parts = [size / next(iter(data.values())) for size in data.values()]
+    axes.bar_label(bars, [f"{part:.2f}" for part in parts], padding=3, fontsize=9)
+    axes.invert_yaxis()
+    axes.set(xlabel="bytes of a key with its row of 32 numbers and slots")
+
+
 _STEP_ROW = re.compile(r"^\| train, adagrad, dim (\d+) +\|(.+)\|$", re.MULTILINE)
 
 
@@ -270,6 +283,7 @@ PICTURES: dict[str, tuple[tuple[float, float], Callable[[], Any], Callable[..., 
     "memory": ((6, 3.4), _memory_data, _draw_memory),
     "plan": ((6, 5), _plan_data, _draw_plan),
     "ranks": ((6, 3.4), _ranks_data, _draw_ranks),
+    "row_dtypes": ((6, 2.6), _row_dtypes_data, _draw_row_dtypes),
     "speed": ((6, 3.8), _speed_data, _draw_speed),
     "step": ((6, 3.4), _step_data, _draw_step),
 }
