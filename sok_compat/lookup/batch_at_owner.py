@@ -62,7 +62,8 @@ def lookup_batch_at_owner(
             factors=None,
             collective=collective,
         )
-        return exchanged_rows(lookups, requested)
+        # Ranks that receive do not know the combiners.
+        return exchanged_rows(lookups, requested, may_be_sums=True)
 
 
 def begin_batch_at_owner(lookups: Sequence[Lookup], insert: bool) -> tf.Tensor:

@@ -199,12 +199,16 @@ def begin_group(lookups: Iterable[Lookup], insert: Insert) -> tf.Tensor:
     return begin_collective(*_description_of_requests(next(iter(_by_kind(lookups)))))
 
 
-def exchanged_rows(group: Sequence[Lookup], requested: ShardedRequest) -> list[tf.Tensor]:
+def exchanged_rows(
+    group: Sequence[Lookup], requested: ShardedRequest, may_be_sums: bool = False
+) -> list[tf.Tensor]:
     """Returns the replies to this rank, a tensor [replies, dim] for each lookup.
 
     Args:
       group: list of `Lookup`, of tables on one device, spread over the same ranks.
       requested: the `ShardedRequest` of the group.
+      may_be_sums: whether replies may be sums although the counts do not say so. They travel as
+        sums then, whatever the dtypes of the tables' rows.
     """
     tables = [lookup.table for lookup in group]
     new_keys = [
@@ -228,7 +232,7 @@ def exchanged_rows(group: Sequence[Lookup], requested: ShardedRequest) -> list[t
         replies=requested.replies,
         collective=requested.collective,
         **_attributes(group),
-        **_sent_as(group),
+        **(_sent_as(group) | ({"row_dtypes": []} if may_be_sums else {})),
     )
 
 

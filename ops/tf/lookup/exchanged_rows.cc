@@ -50,9 +50,10 @@ RowLayout::RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const
   const auto element = [&](int item, int64_t rank) {
     return wire_dtypes.Of(static_cast<size_t>(item), number(item, num_ranks + rank) > 0);
   };
-  for (int64_t rank = 0; rank < num_ranks; ++rank) {
-    for (int item = 0; item < group.size(); ++item)
-      is_in_place_ = is_in_place_ && element(item, rank) == Element::kFloat32;
+  // By what all ranks know, not by their counts: else a rank would send rows that another keeps.
+  for (size_t item = 0; item < dims.size(); ++item) {
+    for (const bool are_sums : {false, true})
+      is_in_place_ = is_in_place_ && wire_dtypes.Of(item, are_sums) == Element::kFloat32;
   }
   for (int64_t rank = 0; rank < num_ranks; ++rank) {
     int64_t num_bytes = 0;

@@ -103,6 +103,22 @@ def test_rows_of_two_bytes_travel_as_such(row_dtype):
             np.testing.assert_array_equal(rank[narrow]["gradients"][key], gradient)
 
 
+@pytest.mark.parametrize("row_dtype", DTYPES)
+def test_sums_of_rows_of_two_bytes_are_not_rounded(row_dtype):
+    """Where ranks ask for unlike things, and where owners have the batch."""
+    name = "float32" if row_dtype == "float32" else f"rows of {row_dtype}"
+    owned = of_all_ranks(name, lambda seen: seen["own"][1])
+    bags = [range(24 * bag, 24 * (bag + 1)) for bag in range(8)]
+    of_rank = [[bags, bags], [[[key] for key in range(40)], []]]
+    for rank, seen in enumerate(launched()):
+        for own, sums in zip(of_rank[rank], seen[name]["unlike"]):
+            assert len(sums) == len(own)
+            for keys, row in zip(own, sums):
+                np.testing.assert_allclose(row, sum(owned[key] for key in keys), atol=1e-5)
+        for sums, table in zip(*seen[name]["at_owner"]):
+            np.testing.assert_allclose(sums, [table.sum(0)], atol=1e-5)
+
+
 def test_counts_of_keys_are_exact(dtype):
     """A key gets a row when it has come 2 * 257 times, another one came 2 * 256 times."""
     assert sorted(sum((rank[dtype]["counted"] for rank in launched()), [])) == [7]

@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from sok_compat.distributed_embeddings.python.layers.dist_model_parallel import DistributedEmbedding
+from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.new_keys import WITH_GRADIENT
 from sok_compat.lookup.table_lookup import Lookup
@@ -27,6 +29,31 @@ def by_key(slices, exported):
     return dict(zip(exported[0][slices.indices].tolist(), slices.values))
 
 
+def of_unlike_batches(session, table):
+    """Sums of the bags where rank 0 has them, and the other rank keys that repeat not, or none."""
+    keys = tf1.placeholder(tf.int64, [None])
+    splits = tf1.placeholder(tf.int64, [None])
+    (sums,) = lookup_group([Lookup(table, keys, splits, "sum")], True)
+    seen = []
+    for others in (KEYS, KEYS[:0]):
+        own = BAGS if RANK == 0 else others[:, np.newaxis]
+        ends = own.shape[1] * np.arange(len(own) + 1)
+        seen.append(session.run(sums, {keys: own.reshape(-1), splits: ends}))
+    return seen
+
+
+def at_owners(session, row_dtype):
+    """Sums of all keys of two tables, by owners that have the batch."""
+    tables = [Embedding(len(KEYS), DIM, combiner="sum", dtype=row_dtype) for _ in range(SIZE)]
+    layer = DistributedEmbedding(tables, dp_input=False)
+    sums = layer(
+        [tf.constant(np.tile(KEYS, (SIZE, 1))) for _ in layer.strategy.input_ids_list[RANK]]
+    )
+    session.run(tf1.global_variables_initializer())
+    with session.as_default():
+        return session.run(sums), layer.get_weights()
+
+
 def run(wire_dtype, row_dtype="float32"):
     """What this rank saw and sent."""
     with tf.Graph().as_default(), tf1.Session(config=session_config()) as session:
@@ -46,13 +73,18 @@ def run(wire_dtype, row_dtype="float32"):
         after = sok.communication_stats()
         seen_sums = session.run(sums)
         session.run(of_counted)
+        unlike = of_unlike_batches(session, tables[1])
         own = [session.run(table.export()) for table in tables]
+        counted_keys = session.run(counted.export())[0].tolist()
+        at_owner = at_owners(session, row_dtype)  # initializes all variables
         return {
             "rows": seen_rows,
             "sums": seen_sums,
+            "unlike": unlike,
+            "at_owner": at_owner,
             "gradients": by_key(slices, own[0]),
             "own": [dict(zip(keys.tolist(), values)) for keys, values in own],
-            "counted": session.run(counted.export())[0].tolist(),
+            "counted": counted_keys,
             "bytes": after.payload_bytes - before.payload_bytes,
             "saturated": after.saturated_values - before.saturated_values,
         }
