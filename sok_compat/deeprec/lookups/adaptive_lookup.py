@@ -86,10 +86,11 @@ class AdaptiveIds:
         """
         rows = self.rows(ordinary, variable, "div")
         if max_norm is None and self.keys.shape.rank == 2:
-            samples, num_samples = self.keys.indices[:, 0], self.keys.dense_shape[0]
             with tf.name_scope(name):
-                places = tf.range(tf.shape(rows)[0])
-                return _POOLS[combiner](rows, places, samples, num_segments=num_samples)
+                # Segments must ascend, and the indices of a feature need not.
+                places = tf.sparse.reorder(self.keys.with_values(tf.range(tf.shape(rows)[0])))
+                samples, num_samples = places.indices[:, 0], places.dense_shape[0]
+                return _POOLS[combiner](rows, places.values, samples, num_segments=num_samples)
         # The lookup of an empty sample reads the first row, and replaces it by zeros.
         rows = tf.pad(rows, [[1, 0], [0, 0]])
         places = self.keys.with_values(tf.range(1, tf.shape(rows)[0]))

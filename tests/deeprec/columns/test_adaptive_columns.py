@@ -168,6 +168,24 @@ def test_ids_below_zero(graph):
         np.testing.assert_array_equal(*session.run([output, expected]))
 
 
+@pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
+def test_indices_in_any_order(graph, combiner):
+    """As TensorFlow's embedding columns take them."""
+    places = np.array([[2, 0], [0, 1], [2, 1], [0, 0]], np.int64)
+    words, mask = np.array(["a", "b", "c", "d"]), np.array([1, 0, 0, 1])
+    layer = Layer("string", combiner)
+    train = GradientDescentOptimizer(RATE).minimize(tf.reduce_sum(layer.output**2))
+    with initialized_session() as session:
+        model = layer.model(session, combiner, "GradientDescentOptimizer")
+        fed = {layer.ids: (places, words, [4, 2]), layer.mask: mask}
+        for _ in range(2):
+            bags, of_bags = [["d", "b"], [], ["a", "c"], []], [1, 0, 1, 0]
+            expected = model.read(bags, of_bags)
+            np.testing.assert_allclose(session.run(layer.output, fed), expected, rtol=1e-5)
+            session.run(train, fed)
+            model.train(bags, of_bags, 2 * expected)
+
+
 def test_max_norm_clips_rows(graph):
     layer = Layer("string", "sum", max_norm=0.1)
     with initialized_session() as session:
