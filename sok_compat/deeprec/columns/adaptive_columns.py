@@ -141,8 +141,8 @@ def categorical_column_with_adaptive_embedding(
       ValueError: an argument out of range.
     """
     of_keys = CategoricalColumnWithEmbedding.checked(key, dtype, partition_num, ev_option)
-    checked_count(f"the column {key!r}: hash_bucket_size", hash_bucket_size, 1)
-    return AdaptiveCategoricalColumn(of_keys, hash_bucket_size)
+    what = f"the column {key!r}: hash_bucket_size"
+    return AdaptiveCategoricalColumn(of_keys, checked_count(what, hash_bucket_size, 1))
 
 
 def is_adaptive(categorical_column: stock.CategoricalColumn) -> bool:

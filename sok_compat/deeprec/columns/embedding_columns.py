@@ -66,7 +66,8 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
                 f"the column {key!r}: dtype must be string, int64 or int32, got {dtype.name}"
             )
         if partition_num is not None:
-            checked_count(f"the column {key!r}: partition_num", partition_num, 1)
+            what = f"the column {key!r}: partition_num"
+            partition_num = checked_count(what, partition_num, 1)
         return cls(key, dtype, partition_num, ev_option)
 
     @property

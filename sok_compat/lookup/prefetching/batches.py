@@ -39,9 +39,9 @@ def prefetch_lookups(batch: Any, capacity: int = 1) -> Any:
     the first step.
 
     Rows are read, and keys get rows, in the step that takes the batch; of tables in files, pages of
-    rows and slots are brought into memory before. An invalid key or another
-    error of a batch fails this step, and the end of the data raises tf.errors.OutOfRangeError
-    there. Each `session.run` of a tensor that depends on the batch takes one, on all ranks alike.
+    rows and slots are brought into memory before. An invalid key or another error of a batch fails
+    this step, and the end of the data raises tf.errors.OutOfRangeError there. Each `session.run` of
+    a tensor that depends on the batch takes one, on all ranks alike.
 
     Args:
       batch: tensors, SparseTensors or RaggedTensors, or a nest of them.
@@ -58,7 +58,7 @@ def prefetch_lookups(batch: Any, capacity: int = 1) -> Any:
             "prefetch_lookups is for graphs of sessions; in eager mode and functions, use "
             "tf.data.Dataset.prefetch"
         )
-    checked_count("capacity", capacity, 1)
+    capacity = checked_count("capacity", capacity, 1)
     sources = tf.nest.flatten(batch, expand_composites=True)
     if not sources:
         raise ValueError(f"prefetch_lookups needs tensors, got {batch!r}")

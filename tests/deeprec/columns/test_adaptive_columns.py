@@ -168,6 +168,12 @@ def test_ids_below_zero(graph):
         np.testing.assert_array_equal(*session.run([output, expected]))
 
 
+def test_counts_of_numpy():
+    column = adaptive("x", np.array(3), partition_num=np.int64(2))
+    assert column == adaptive("x", 3, partition_num=2)
+    assert hash(column) == hash(adaptive("x", 3, partition_num=2))
+
+
 @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
 def test_indices_in_any_order(graph, combiner):
     """As TensorFlow's embedding columns take them."""
@@ -301,6 +307,7 @@ def look_up(params=None, ids=None, weights=None, mask=None):
 @pytest.mark.parametrize("call, error, message", [
     (lambda: adaptive("x", 0), ValueError, "'x': hash_bucket_size must be an int >= 1, got 0"),
     (lambda: adaptive("x", 3, tf.float32), ValueError, "'x': dtype must be string, int64 or int32"),
+    (lambda: adaptive("x", True), ValueError, "hash_bucket_size must be an int >= 1, got True"),
     (lambda: adaptive("x", 3, partition_num=0), ValueError, "partition_num must be an int >= 1"),
     (weighted, ValueError, "takes no weights, got 'x_weighted_by_w': weight a categorical_column"),
     (in_a_group, TypeError, "'x' of .*_adaptive_embedding cannot be in the group '.*_g': make its"),
