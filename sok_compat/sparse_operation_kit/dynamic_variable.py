@@ -69,7 +69,7 @@ class DynamicVariable(LooksUpKeys, Table):
     def __init__(
         self,
         dimension: int,
-        initializer: Initializer = None,
+        initializer: Initializer | float | tf.Variable = None,
         var_type: str | None = None,
         name: str | None = None,
         constraint: None = None,

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, Union
 
 import numpy as np
@@ -92,8 +92,9 @@ class FirstValue:
         return _as_floats(self.initializer(shape, dtype=tf.float32))
 
 
-# What makes the rows of a table: None stands for the default, a string for a name that Keras knows.
-Initializer = Union[str, type, Callable[..., Any], FirstValue, None]
+# What makes the rows of a table. None: the default; a string: a name that Keras knows; a mapping:
+# the configuration of a Keras initializer.
+Initializer = Union[str, type, Mapping[str, Any], Callable[..., Any], FirstValue, None]
 
 _building = threading.local()  # .first_value: that of all tables being made
 

@@ -22,6 +22,8 @@ from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from sok_compat.runtime.tf_versions import Variable
 
 _Variable: Any = object if keras_3 is None else keras_3.Variable
@@ -75,7 +77,7 @@ class TableVariable(_Variable):
             "the model with tf.train.Checkpoint"
         )
 
-    def __array__(self, dtype: tf.DType | str | None = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DTypeLike = None, copy: Any = None) -> Any:
         """As numpy(), for `.h5` files."""
         del copy
         return np.asarray(self.numpy(), dtype)

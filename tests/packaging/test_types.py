@@ -23,6 +23,8 @@ kit.All2AllDenseEmbedding(1000, embedding_vec_size=8, slot_num=1, nnz_per_slot=2
 experiment.Variable(name="v")
 dmp.DistributedEmbedding([], column_slice_threshold=8)
 tf.train.AdagradOptimizer(0.1)
+tf.get_embedding_variable("v", 2, initializer=[0.5, 1.5])
+kit.DynamicVariable(2, initializer=0.5)
 table = sok.HashTable(dim=2, capacity=10)
 table.insert([1])
 """

@@ -179,7 +179,7 @@ def source_of(categorical_column: stock.CategoricalColumn) -> Any:
     return categorical_column
 
 
-def is_of_embedding_variable(column: stock.DenseColumn) -> bool:
+def is_of_embedding_variable(column: stock.CategoricalColumn | stock.DenseColumn) -> bool:
     """Whether a column's ids are those of a CategoricalColumnWithEmbedding."""
     return isinstance(source_of(column), CategoricalColumnWithEmbedding)
 

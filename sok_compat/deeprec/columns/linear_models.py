@@ -35,7 +35,7 @@ def linear_model(
     sparse_combiner: str = "sum",
     weight_collections: Sequence[str] | None = None,
     trainable: bool = True,
-    cols_to_vars: dict[stock.DenseColumn, list[tf.Variable]] | None = None,
+    cols_to_vars: dict[Any, list[tf.Variable]] | None = None,
     do_fusion: bool = False,
 ) -> tf.Tensor:
     """As tf.compat.v1.feature_column.linear_model. API of DeepRec.

@@ -19,14 +19,18 @@ from sok_compat.deeprec.variables.key_histories import (
     l2_threshold_of,
     steps_to_live_of,
 )
-from sok_compat.deeprec.variables.options import EmbeddingVariableOption, StorageType
+from sok_compat.deeprec.variables.options import (
+    EmbeddingVariableOption,
+    InitializerOfRows,
+    StorageType,
+)
 from sok_compat.deeprec.variables.recorded_keys import RecordsKeys
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.lookup.keys import in_shape_of, int32_keys, integer_keys
 from sok_compat.lookup.new_keys import WITH_GRADIENT, NewKeys
 from sok_compat.lookup.table_lookup import Lookup
-from sok_compat.tables.first_value import FirstValue, Initializer
+from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.known_tables import connected_ranks
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.stored.description import BUCKETS
@@ -79,7 +83,7 @@ class EmbeddingVariable(RecordsKeys, Table):
         name: str,
         embedding_dim: int,
         key_dtype: tf.DType,
-        initializer: Initializer,
+        initializer: InitializerOfRows,
         trainable: bool,
         collections: Sequence[str] | None,
         option: EmbeddingVariableOption,

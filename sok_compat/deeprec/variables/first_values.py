@@ -11,14 +11,14 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import Variable
-from sok_compat.tables.first_value import FirstValue, Initializer, parse_initializer
+from sok_compat.tables.first_value import FirstValue, parse_initializer
 
 if TYPE_CHECKING:
-    from sok_compat.deeprec.variables.options import InitializerOption
+    from sok_compat.deeprec.variables.options import InitializerOfRows, InitializerOption
 
 
 def first_value_of(
-    initializer: Initializer,
+    initializer: InitializerOfRows,
     init: InitializerOption,
     embedding_dim: int,
     called: str,

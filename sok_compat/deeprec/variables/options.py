@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn, Union
 
+import numpy as np
 import tensorflow as tf
 
 from sok_compat.deeprec.variables.protocol_enum import ProtocolEnum
@@ -17,6 +19,8 @@ _logger = logging.getLogger("sok_compat")
 DEFAULT_VALUE_DIM = 4096
 NUM_TIERS = 4  # of a StorageOption
 TIER_BYTES = 1 << 30
+# Also one row, [embedding_dim], as which all keys start.
+InitializerOfRows = Union[Initializer, Sequence[float], np.ndarray, tf.Tensor]
 
 
 class StorageType(ProtocolEnum):
@@ -63,7 +67,7 @@ class InitializerOption:
 
     def __init__(
         self,
-        initializer: Initializer = None,
+        initializer: InitializerOfRows = None,
         default_value_dim: int = DEFAULT_VALUE_DIM,
         default_value_no_permission: float = 0.0,
     ) -> None:

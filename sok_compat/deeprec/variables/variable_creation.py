@@ -22,12 +22,13 @@ from sok_compat.deeprec.variables.embedding_variable import (
 )
 from sok_compat.deeprec.variables.options import (
     EmbeddingVariableOption,
+    InitializerOfRows,
     StorageType,
     check_is_supported,
 )
 from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.devices import can_use_gpus
-from sok_compat.tables.first_value import FirstValue, Initializer
+from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.table_arguments import checked_row_dtype
 
@@ -43,7 +44,7 @@ def get_embedding_variable(
     embedding_dim: int,
     key_dtype: tf.DType | str = tf.int64,
     value_dtype: tf.DType | str | None = None,
-    initializer: Initializer = None,
+    initializer: InitializerOfRows = None,
     regularizer: Callable[..., Any] | None = None,
     trainable: bool = True,
     collections: Sequence[str] | None = None,

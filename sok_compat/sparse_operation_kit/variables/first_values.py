@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 import numbers
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import Variable
-from sok_compat.tables.first_value import FirstValue, Initializer, parse_initializer
+from sok_compat.tables.first_value import FirstValue, parse_initializer
 
 if TYPE_CHECKING:
     from sok_compat.tables.placement import Placement
@@ -30,7 +30,7 @@ _RANDOM = {
 
 
 def first_value_of_keys(
-    initializer: Initializer, var_type: str, shape: Sequence[int], called: str
+    initializer: Any, var_type: str, shape: Sequence[int], called: str
 ) -> FirstValue:
     """Returns the first value of a DynamicVariable's rows.
 
@@ -79,7 +79,7 @@ def _of_variable(variable: tf.Variable) -> FirstValue:
     return FirstValue("evaluated", initializer=filled)
 
 
-def _number_in(initializer: Initializer | float) -> float | None:
+def _number_in(initializer: Any) -> float | None:
     if isinstance(initializer, (numbers.Real, str)):
         try:
             return float(initializer)

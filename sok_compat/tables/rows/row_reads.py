@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +16,9 @@ from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_scatters import gather_rows
 from sok_compat.tables.rows.row_writes import rows_at
 from sok_compat.tables.undefined_methods import raise_undefined
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 
 def numpy(table: TableInterface) -> np.ndarray:
@@ -90,7 +93,7 @@ def getitem(table: TableInterface, slice_spec: Any) -> tf.Tensor:
 
 
 def as_array(
-    table: TableInterface, dtype: tf.DType | str | None = None, copy: bool | None = None
+    table: TableInterface, dtype: DTypeLike = None, copy: bool | None = None
 ) -> np.ndarray:
     """value() for NumPy, which also calls it to put variables into an array."""
     rows = np.asarray(table.value(), dtype)

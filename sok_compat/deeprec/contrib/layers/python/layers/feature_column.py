@@ -12,7 +12,7 @@ import copy
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -32,31 +32,32 @@ __all__ = [
     *("sparse_column_with_vocabulary_file", "weighted_sparse_column"),
 ]
 _NAMED_BEFORE_OTHERS = 3  # columns in the name of a shared variable
+Column = Union[stock.CategoricalColumn, stock.DenseColumn]
 
 
-def sort_key_of(column: stock.DenseColumn) -> str:
+def sort_key_of(column: Column) -> str:
     """The text by which layers order a column; the name of a column of another module."""
     return getattr(column, "sort_key", column.name)
 
 
-def combiner_of(column: stock.DenseColumn) -> str:
+def combiner_of(column: Column) -> str:
     """How a linear model combines the ids of a sample."""
     return getattr(column, "sparse_combiner", "sum")
 
 
-def _remember(column: stock.DenseColumn, sort_key: str, combiner: str = "sum") -> Any:
+def _remember(column: Column, sort_key: str, combiner: str = "sum") -> Any:
     column.sort_key, column.sparse_combiner = sort_key, combiner
     return column
 
 
 def _sparse(
-    column: stock.DenseColumn, of_class: str, name: str, size: int, combiner: str = "sum"
+    column: stock.CategoricalColumn, of_class: str, name: str, size: int, combiner: str = "sum"
 ) -> stock.CategoricalColumn:
     size_there = f"is_integerized={of_class == '_SparseColumnIntegerized'}, bucket_size={size}"
     return _remember(column, f"{of_class}(column_name={name!r}, {size_there})", combiner)
 
 
-def _length(column: stock.DenseColumn) -> int:
+def _length(column: stock.CategoricalColumn) -> int:
     return 1 if is_of_embedding_variable(column) else column._num_buckets  # 1: as in DeepRec
 
 
@@ -263,7 +264,7 @@ def embedding_column(
     return _embedding(column, "weights")
 
 
-def _initializer(column: stock.DenseColumn) -> Any:
+def _initializer(column: stock.CategoricalColumn) -> Any:
     return tf.truncated_normal_initializer(0.0, 1 / math.sqrt(_length(column)))
 
 
@@ -307,7 +308,7 @@ def shared_embedding_columns(
     return tuple(_embedding(column, name) for column in columns)
 
 
-def _shared_name(columns: Sequence[stock.DenseColumn]) -> str:
+def _shared_name(columns: Sequence[stock.CategoricalColumn]) -> str:
     names = sorted(column.name for column in columns if not hasattr(column, "weight_feature_key"))
     names += sorted(column.name for column in columns if hasattr(column, "weight_feature_key"))
     parts, others = names[:_NAMED_BEFORE_OTHERS], names[_NAMED_BEFORE_OTHERS:]
@@ -316,7 +317,7 @@ def _shared_name(columns: Sequence[stock.DenseColumn]) -> str:
 
 
 @of_tensorflow
-def create_feature_spec_for_parsing(feature_columns: Iterable[stock.DenseColumn]) -> dict[str, Any]:
+def create_feature_spec_for_parsing(feature_columns: Iterable[Column]) -> dict[str, Any]:
     """{key: how tf.parse_example reads it}"""
     return tf.feature_column.make_parse_example_spec(list(feature_columns))
 

@@ -25,6 +25,7 @@ from sok_compat.deeprec.columns.input_layers import (
 )
 from sok_compat.deeprec.columns.stock_functions import of_tensorflow
 from sok_compat.deeprec.contrib.layers.python.layers.feature_column import (
+    Column,
     combiner_of,
     create_feature_spec_for_parsing,
     sort_key_of,
@@ -88,7 +89,7 @@ def input_from_feature_columns(
 @of_tensorflow
 def weighted_sum_from_feature_columns(
     columns_to_tensors: Mapping[str, tf.Tensor | tf.SparseTensor],
-    feature_columns: Iterable[stock.DenseColumn],
+    feature_columns: Iterable[Column],
     num_outputs: int,
     weight_collections: Iterable[str] | None = None,
     trainable: bool = True,
@@ -148,13 +149,13 @@ def _add_dense(column, builder, num_outputs, trainable, collections):
     return variable, tf.matmul(inputs, variable)
 
 
-def _in_order(feature_columns: Iterable[stock.DenseColumn]) -> list[Any]:
+def _in_order(feature_columns: Iterable[Column]) -> list[Any]:
     return sorted(dict.fromkeys(feature_columns), key=sort_key_of)
 
 
 def parse_feature_columns_from_examples(
     serialized: Any,
-    feature_columns: Iterable[stock.DenseColumn],
+    feature_columns: Iterable[Column],
     name: str | None = None,
     example_names: Any = None,
 ) -> dict[str, Any]:
