@@ -116,9 +116,11 @@ def rows_in(path: str, keys: np.ndarray, array: pa.Array, dim: int | None) -> np
     widths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     dim = int(widths[0]) if dim is None and len(widths) else dim
     if dim == 0 or (widths != dim).any():
-        key = keys[np.flatnonzero((widths != dim) | (widths == 0))[0]]
-        width = widths[keys == key][0]
-        raise FileError(f"{path}: the row of the key {key} has {width} floats, expected {dim or 1}")
+        at = np.flatnonzero((widths != dim) | (widths == 0))[0]
+        raise FileError(
+            f"{path}: the row of the key {keys[at]} has {widths[at]} floats, expected "
+            f"{dim or 'at least 1'}"
+        )
     numbers = without_nulls(path, "the floats of the column row", lists.flatten())
     rows = numbers.to_numpy(zero_copy_only=False).reshape(len(keys), -1)
     return as_float32(path, keys, rows)
