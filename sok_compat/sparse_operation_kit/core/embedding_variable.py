@@ -133,8 +133,8 @@ class EmbeddingVariable(Table):
 
     emb_handle = m_handle = property(operator.attrgetter("table_handle"), doc="The table's handle.")
     tf_handle = property(operator.attrgetter("handle"), doc="The handle of the rows.")
-    m_unique_id = property(operator.attrgetter("_unique_id"), doc="An id of this variable alone.")
-    m_use_hashtable = property(operator.attrgetter("use_hash_index"), doc="Whether keys are any.")
+    m_unique_id = property(operator.attrgetter("_unique_id"), doc="Unique in the process.")
+    m_use_hashtable = property(operator.attrgetter("use_hash_index"), doc="Whether any key fits.")
     m_key_dtype = property(operator.attrgetter("key_dtype"), doc="tf.int64 or tf.uint32.")
     m_dtype = property(lambda self: tf.float32, doc="The dtype of the rows, tf.float32.")
     m_shape_per_gpu = property(lambda self: [self.capacity, self.dim], doc="[capacity, dim]")
