@@ -46,6 +46,8 @@ class Bundle {
   bool Contains(const std::string& name) const { return entries_.count(name) > 0; }
   /// Whether there is a file <prefix><ending>.
   bool HasBeside(const std::string& ending) const { return files_.Exists(prefix_ + ending); }
+  /// The checkpoint <prefix><ending>. Throws as the constructor.
+  Bundle Beside(const std::string& ending) const { return {files_, prefix_ + ending}; }
   /// The entry of a tensor. Throws kNotFound.
   BundleEntry EntryOf(const std::string& name);
 

@@ -213,6 +213,9 @@ def _with_records(table, stems):
         return table
     in_memory = table.keys.take(np.arange(table.num_keys))
     parts = [EmbRecords(stem, in_memory) for stem in stems]
+    parts = [part for part in parts if len(part.keys) > 0]  # the files of others may be empty
+    if not parts:
+        return table
     widths = [table.dim, *(slot.shape[1] for slot in table.slots.values())]
     of_parts = [part.columns(widths, list(table.recorded)) for part in parts]
     rows, *slots = zip(*(planes for planes, _ in of_parts))

@@ -97,6 +97,24 @@ def test_damaged_records(tmp_path):
         open_saved(prefix)
 
 
+def test_all_rows_were_in_memory(graph, tmp_path):
+    """DeepRec saves the places of records even so: of none, in a file without any."""
+    prefix = str(tmp_path / "model")
+    write_tensors(prefix, tensors_of("emb", ROWS, DIM))
+    (tmp_path / "model-emb-emb_files").mkdir()
+    (tmp_path / "model-emb-emb_files" / "0.emb").touch()
+    write_tensors(f"{prefix}-emb-ssd_record", {
+        **dict.fromkeys(["keys", "keys_file_id", "keys_offset"], np.zeros(0, np.int64)),
+        **dict.fromkeys(["files", "invalid_record_count", "record_count"], np.int64([0])),
+    })  # fmt: skip
+    assert open_saved(prefix).table("emb").num_keys == len(ROWS)
+    table = get_embedding_variable("emb", DIM)
+    rows = tf.nn.embedding_lookup(table, [*ROWS])
+    with tf.compat.v1.Session(graph=graph) as session:
+        tf.compat.v1.train.Saver().restore(session, prefix)
+        assert session.run(rows).tolist() == [list(row) for row in ROWS.values()]
+
+
 def test_a_restore_says_where_the_other_rows_are(graph, tmp_path):
     prefix = write(tmp_path, "after")
     get_embedding_variable("scope/emb", DIM)
