@@ -88,12 +88,13 @@ def _in_pieces(arrays: list[StoredArray]) -> Iterator[list[np.ndarray]]:
 
 
 def _ranks_of(keys: StoredArray) -> np.ndarray:
-    """int32 [n], by the numbers of the data files."""
+    """int32 [n], by the numbers of the data files; 0 for rows elsewhere."""
     parts = []
     for path, _, num_bytes in keys.files:
         number = re.search(r"\.data-(\d+)-of-\d+$", path)
         rank = int(number[1]) if number else 0
         parts.append(np.full(num_bytes // keys.row_bytes, rank, np.int32))
+    parts += [np.zeros(len(part), np.int32) for part in keys.more]
     return np.concatenate([np.zeros(0, np.int32), *parts])
 
 

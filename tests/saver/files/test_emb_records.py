@@ -85,6 +85,17 @@ def test_the_tool_shows_and_exports_them(tmp_path, capsys):
     assert np.load(rows).tolist() == [list(ROWS[key]) for key in np.load(keys)]
 
 
+@pytest.mark.parametrize("num_parts", [None, 2])
+def test_they_are_changes(tmp_path, num_parts):
+    """With the rank 0: their files do not say which one has written them."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    file = f"{tmp_path}/changes.parquet"
+    assert main(["changes", write(tmp_path, "after", num_parts), "--to", file]) == 0
+    changes = pq.read_table(file).to_pylist()
+    assert {each["key"]: tuple(each["row"]) for each in changes} == ROWS
+    assert [each["rank"] for each in changes] == [0] * len(ROWS)
+
+
 def test_damaged_records(tmp_path):
     prefix = write(tmp_path, "after")
     file = tmp_path / "model-scope_emb-emb_files" / "3.emb"
