@@ -287,7 +287,7 @@ class ExchangeRowsOp : public ExchangeOp {
     });
   }
 
-  static void Pool(OpCall& call, const Bags& sums, const RowSource& source, const RowRun& kept,
+  static void Pool(OpCall& call, const Bags& sums, RowSource source, const RowRun& kept,
                    const Places& places) {
     if (places.kept == nullptr || sums.combiner != Combiner::kNone) {
       call.engine().PoolRows(call, sums, source, places.all);
@@ -297,10 +297,12 @@ class ExchangeRowsOp : public ExchangeOp {
     const int64_t dim = source.plane.width;
     const int64_t begin = kept.first_float / dim, end = begin + kept.num_floats / dim;
     const auto pool = [&](int64_t first, int64_t last, float* to) {
+      if (last == first) return;
       Bags rows = sums;
       rows.inverse += first;
       rows.num_keys = rows.num_bags = last - first;
-      if (last > first) call.engine().PoolRows(call, rows, source, to);
+      call.engine().PoolRows(call, rows, source, to);
+      source.plane.file = nullptr;  // the first call has fetched the rows of all, and counted them
     };
     pool(0, begin, places.all);
     pool(begin, end, places.kept);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random steps on a table in memory beside the same in files, of which 1, 10 and 100 % are in
-memory: lookups, training and eviction give the same bits. Argument: steps."""
+memory: lookups, training and eviction give the same bits, and each row that a lookup uses counts
+once. Argument: steps."""
 
 import sys
 
@@ -60,6 +61,10 @@ def main():
             np.testing.assert_array_equal(each[0], expected[0])
             np.testing.assert_array_equal(each[1], expected[1])
         figures = [stats()["tables"][table.table_name] for table in tables]
+        session.run(read, {keys: np.arange(NUM_KEYS)})
+        for table, before in zip(tables[1:], figures[1:]):
+            after = stats()["tables"][table.table_name]
+            assert after["rows_requested"] - before["rows_requested"] == after["keys"] > 0
     report({"keys": len(expected[0]), "rows_missed": [each["rows_missed"] for each in figures]})
 
 
