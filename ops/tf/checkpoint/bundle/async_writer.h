@@ -3,8 +3,6 @@
 #ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_ASYNC_WRITER_H_
 #define SOK_OPS_TF_CHECKPOINT_BUNDLE_ASYNC_WRITER_H_
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <cstddef>
@@ -97,7 +95,6 @@ class AsyncWriter {
 
  private:
   static constexpr size_t kHugePageBytes = 2 << 20;
-  static constexpr int kNiceness = 10;
 
   char* Data() const { return static_cast<char*>(buffer_.data()); }
 
@@ -108,10 +105,7 @@ class AsyncWriter {
   /// Unless the thread runs.
   void Begin() {
     if (is_running_ || error_ || jobs_.empty()) return;
-    thread_ = std::async(std::launch::async, [this] {
-      (void)!nice(kNiceness);  // of this thread alone
-      Run();
-    });
+    thread_ = std::async(std::launch::async, [this] { Run(); });
     is_running_ = true;
   }
 
