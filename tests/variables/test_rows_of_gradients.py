@@ -200,11 +200,14 @@ def test_dense_gradients_after_a_restore(tmp_path, optimizer, name, in_function)
     assert rows_of(table)[2] < 0 == rows_of(table)[1]
 
 
+own_gradient = tf.custom_gradient(lambda x: (x, lambda upstream: upstream))
 IN_FUNCTIONS = {
     "made there": (lambda dense, older: dense(), True),
     "changed": (lambda dense, older: tf.clip_by_norm(tf.reshape(dense(), [-1, 2]), 0.5), True),
     "in a branch": (lambda dense, older: tf.cond(tf.constant(True), dense, dense), True),
     "of a function": (lambda dense, older: tf.function(dense)(), True),
+    "of one number": (lambda dense, older: dense() * tf.constant([[2.0]]), True),
+    "of another gradient": (lambda dense, older: own_gradient(dense()), True),
     "captured": (lambda dense, older: older, False),
     "both": (lambda dense, older: dense() + 0.0 * older, False),
     "in one branch": (lambda dense, older: tf.cond(tf.constant(True), lambda: older, dense), False),

@@ -92,6 +92,8 @@ def _is_made_here(tensor: Any) -> bool:
     if op.type in _FUNCTIONS:
         types = {node.op for function in functions_of(op) for node in function.node_def}
         return "SokRowsToMakeDense" in types and types.isdisjoint(_KEEP_NUMBERS)
+    if tensor.shape.num_elements() == 1 and op.type != "ReadVariableOp":
+        return True
     if op.type == "Const":  # one of TensorFlow's copies of a small tensor, perhaps
         return not constant_value(tensor).any()
     return bool(_has_numbers_of(tensor)) or op.type in ("SokReadRows", "Fill") or _adds_slices(op)
@@ -101,6 +103,8 @@ def _has_numbers_of(tensor: Any) -> list[tf.Tensor]:
     """The tensors from which one may have numbers of a dense gradient."""
     if not tf.is_symbolic_tensor(tensor) or _adds_slices(tensor.op):
         return []
+    if tensor.op.type == "IdentityN":  # of functions with a gradient of their own
+        return [tensor.op.inputs[tensor.value_index]]
     inputs = [x for x in tensor.op.inputs if x.dtype.is_floating and x.shape.rank != 0]
     if tensor.op.type in _FUNCTIONS:
         return [x for x in inputs if x.shape.is_compatible_with(tensor.shape)]
