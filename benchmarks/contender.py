@@ -36,7 +36,7 @@ class Contender:
         Args:
           name: in reports.
           build: a function without arguments that returns Parts, in the default graph.
-          num_threads: of TensorFlow, within an op and between ops.
+          num_threads: of TensorFlow, within an op and between ops; a pair where they differ.
         """
         self.name = name
         with tf.Graph().as_default() as graph:
@@ -44,8 +44,9 @@ class Contender:
             initialize = tf1.global_variables_initializer()
             self._ops = {what: _as_ops(fetches) for what, fetches in parts.ops.items()}
         self._inputs, self._loss = parts.inputs, parts.loss
+        within, between = num_threads if isinstance(num_threads, tuple) else (num_threads,) * 2
         config = tf1.ConfigProto(
-            intra_op_parallelism_threads=num_threads, inter_op_parallelism_threads=num_threads
+            intra_op_parallelism_threads=within, inter_op_parallelism_threads=between
         )
         self._session = tf1.Session(graph=graph, config=config)
         for op in (*parts.first, initialize):
@@ -60,6 +61,20 @@ class Contender:
     def run(self, what, *values):
         """One step of the op, with the values of its inputs."""
         self._session.run(self._ops[what], dict(zip(self._inputs, values)))
+
+    def op_times(self, what, *values):
+        """{type of op: (how many, milliseconds)} of one step."""
+        metadata, traced = tf1.RunMetadata(), tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+        feeds = dict(zip(self._inputs, values))
+        self._session.run(self._ops[what], feeds, traced, metadata)
+        times = {}
+        for device in metadata.step_stats.dev_stats:
+            for node in device.node_stats:
+                # The label is "name = Type(inputs)".
+                kind = node.timeline_label.partition(" = ")[2].partition("(")[0]
+                count, taken = times.get(kind, (0, 0.0))
+                times[kind] = (count + 1, taken + 1e-3 * node.all_end_rel_micros)
+        return times
 
     def loss(self, *values):
         """The loss of a batch."""
