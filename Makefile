@@ -238,7 +238,7 @@ core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
 NVCC := $(or $(CUDACXX),$(shell command -v nvcc 2>/dev/null))
 
 .PHONY: cuda-check cuda-report
-# ptxas warns of spills on the GPU that is built for; the report checks the oldest.
+# ptxas warns of spills on the GPU that is built for; the report checks those before it.
 cuda-check: build  ## with nvcc: the CUDA code, its tests and benchmark compile and link, and no kernel spills
 ifeq ($(NVCC),)
 	@echo "CUDA: not checked, because there is no nvcc on the PATH."
@@ -246,7 +246,7 @@ else
 	build=$$($(BIN)/python cmake/build_backend.py) && \
 	$(BIN)/cmake -S . -B $$build -DSOK_CUDA_TESTS=ON -DSOK_CUDA_BENCHMARKS=ON --log-level=WARNING && \
 	$(BIN)/cmake --build $$build
-	$(PYTHON) cmake/cuda_report.py --nvcc $(NVCC) --architectures 75 --brief
+	$(PYTHON) cmake/cuda_report.py --nvcc $(NVCC) --architectures 75,80 --brief
 endif
 
 cuda-report:  ## registers and local memory of all CUDA kernels; needs nvcc

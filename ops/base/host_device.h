@@ -16,4 +16,11 @@
 #define SOK_UNROLL
 #endif
 
+/// Before a loop that would spill registers if it were unrolled.
+#ifdef __CUDA_ARCH__
+#define SOK_NOT_UNROLLED _Pragma("unroll 1")
+#else
+#define SOK_NOT_UNROLLED
+#endif
+
 #endif  // SOK_OPS_BASE_HOST_DEVICE_H_

@@ -55,6 +55,7 @@ SOK_HOST_DEVICE void UpdateWholeRow(const RulePlanes& planes, const OneRule& rul
     for (int s = 0; s < kValueStates<OneRule>; ++s) states[s] = state(s)[column];
     return rule.Measure(gradient(column), Widened(row[column]), states);
   });
+  SOK_NOT_UNROLLED
   for (int64_t column = 0; column < planes.dim(); ++column) {
     UpdatePack<Number, FloatPack<1>, OneRule>(
         planes, row_id, column,
