@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.checkpoint import assign_rows, save_tables_in_checkpoints
+from sok_compat.runtime.op_library import ops
 from sok_compat.tables import Table, slot_for
 from tests.support.cases.optimizer_cases import STOCK_OPTIMIZERS
 from tests.support.saves.killed_saves import NumberedTable, saved_number
@@ -258,3 +259,24 @@ def test_rows_and_slots_in_a_checkpoint_are_of_the_same_step(make_table, tmp_pat
         assert len(rows) in (0, len(keys))
         pairs = np.unique(np.concatenate([slots, rows], 1), axis=0)
         assert len(pairs) <= 1 and seen.issuperset(map(tuple, pairs.tolist()))
+
+
+def test_a_save_that_a_later_one_has_overtaken(tmp_path):
+    """Its rows are older than those of the files, which stay."""
+    path = str(tmp_path / "model")
+
+    def begun(value):
+        steps = ops.sok_hold_checkpoint_barrier([], most_seconds=60)
+        return ops.sok_begin_checkpoint(
+            path, [value], [], [], steps, names=["x"], slices=[""], num_ranks=1
+        )
+
+    older, newer, newest = map(begun, (1.0, 2.0, 3.0))
+    ops.sok_commit_checkpoint(newer, [])
+    with pytest.raises(tf.errors.FailedPreconditionError, match="began later and has newer rows"):
+        ops.sok_commit_checkpoint(older, [])
+    assert tf.train.load_checkpoint(path).get_tensor("x") == 2.0
+    ops.sok_commit_checkpoint(newest, [])
+    del older, newer, newest
+    assert tf.train.load_checkpoint(path).get_tensor("x") == 3.0
+    assert not temporary_folders(tmp_path)

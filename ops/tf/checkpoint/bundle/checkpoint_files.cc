@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/checkpoint/bundle/checkpoint_files.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <mutex>
 
 #include "ops/base/error.h"
 #include "ops/formats/bundle/bundle.h"
@@ -41,6 +43,39 @@ std::string WithoutScheme(const std::string& prefix) {
 
 }  // namespace
 
+/// The saves of this process that rank 0 may commit, in the order in which they began. Steps go on
+/// before a commit, so that a save that takes long may have older rows than one that has ended.
+class CheckpointFiles::Saves {
+ public:
+  static Saves& OfProcess() {
+    static Saves* const saves = new Saves;
+    return *saves;
+  }
+  void Add(CheckpointFiles* save) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_.push_back(save);
+  }
+  void Remove(CheckpointFiles* save) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_.erase(std::find(all_.begin(), all_.end(), save));
+  }
+  bool IsOvertaken(const CheckpointFiles& save) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return save.is_overtaken_;
+  }
+  void Overtake(const CheckpointFiles& save) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (CheckpointFiles* earlier : all_) {
+      if (earlier == &save) return;
+      if (earlier->prefix_ == save.prefix_) earlier->is_overtaken_ = true;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<CheckpointFiles*> all_;
+};
+
 CheckpointFiles::CheckpointFiles(const FileSystem& files, const std::string& prefix,
                                  const std::string& id, int64_t rank)
     : files_(files),
@@ -56,10 +91,12 @@ CheckpointFiles::CheckpointFiles(const FileSystem& files, const std::string& pre
   const FolderLock lock(parent_, FolderLock::Mode::kShared);
   files_.MakeFolder(folder_);
   if (IsLocalPath(folder_)) in_use_.emplace(folder_ + kInUse);
+  Saves::OfProcess().Add(this);
 }
 
 CheckpointFiles::~CheckpointFiles() {
   if (rank_ == 0) {
+    Saves::OfProcess().Remove(this);
     files_.RemoveFolder(folder_);
     return;
   }
@@ -75,7 +112,13 @@ std::string CheckpointFiles::PartOf(int64_t rank) const {
 void CheckpointFiles::Commit(const std::vector<int64_t>& data_bytes) {
   CheckParts(data_bytes);
   const FolderLock lock(parent_, FolderLock::Mode::kAlone);
+  if (Saves::OfProcess().IsOvertaken(*this)) {
+    Throw(ErrorCode::kFailedPrecondition, "the checkpoint ", prefix_,
+          " is of another save, which began later and has newer rows; save to names of their own "
+          "where saves run at the same time");
+  }
   Merge(static_cast<int>(data_bytes.size()));
+  Saves::OfProcess().Overtake(*this);
   RemoveUnusedData(NameOf(prefix_));
   if (IsLocalPath(parent_)) RemoveAbandoned();
 }

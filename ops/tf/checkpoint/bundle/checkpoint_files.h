@@ -32,9 +32,12 @@ class CheckpointFiles {
 
   /// Turns all parts into the checkpoint; data_bytes: by part. An earlier checkpoint of that name
   /// exists until then and is gone afterwards, as are leftovers in the folder of saves that died.
+  /// Throws kFailedPrecondition if a save of this process that began later has committed this name.
   void Commit(const std::vector<int64_t>& data_bytes);
 
  private:
+  class Saves;
+
   void CheckParts(const std::vector<int64_t>& data_bytes) const;
   void Merge(int num_parts);
   void RemoveAbandoned() const;
@@ -47,6 +50,7 @@ class CheckpointFiles {
   const std::string folder_;  // the folder of the parts
   const int64_t rank_;
   std::optional<NewFile> in_use_;  // locked while the folder exists
+  bool is_overtaken_ = false;      // guarded by the mutex of Saves
 };
 
 }  // namespace sok
