@@ -328,8 +328,14 @@ class Table(TableInterface):
         variable_accessed(self)
         return row_reads.read_rows_of(self, self.handle, [self.capacity, self.dim])
 
-    assign = row_updates.assign
-    before_update = row_updates.before_update
+    def assign(self, value: Any, *args: Any, **kwargs: Any) -> Any:
+        """See row_updates."""
+        return row_updates.assign(self, value, *args, **kwargs)
+
+    def before_update(self, delta: tf.Tensor | tf.IndexedSlices) -> list[tf.Tensor]:
+        """See row_updates."""
+        return row_updates.before_update(self, delta)
+
     load = row_updates.load
     scatter = row_updates.scatter
     scatter_add = row_updates.scattering("add")
