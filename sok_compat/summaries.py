@@ -37,7 +37,8 @@ def stats() -> dict[str, Any]:
     """Returns what this process's tables hold, and what has been exchanged, saved and restored.
 
     Added by sok_compat. It asks the op library, not a session, so a thread of its own may call it
-    while others train. It waits while a table is saved or restored.
+    while others train: a table with a limit of keys may then show new keys beside those that they
+    evict. It waits while a table is saved or restored.
 
     Returns:
       A dict of dicts, whose numbers are those of this rank since it started:

@@ -143,7 +143,7 @@ def test_stats_beside_training():
             lookup_group([Lookup(each, keys)], True)
     has_ended.set()
     thread.join()
-    assert all(0 < figures["keys"] <= 50 for figures in seen)
+    assert all(0 < figures["keys"] <= 60 for figures in seen)  # 10 come before others go
     come = [figures["keys"] + figures["evicted"] for figures in seen]
     assert come == sorted(come)
     assert stats()["tables"]["beside"]["evicted"] == 100 * 10 + 10 - 50
