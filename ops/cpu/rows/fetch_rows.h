@@ -23,6 +23,8 @@ class PlanesToFetch {
     if (view.file == nullptr || std::any_of(in_files_.begin(), in_files_.end(), is_same)) return;
     in_files_.push_back({view.file, view.data, view.row_bytes()});
   }
+  /// Whether no plane is in a file: there is nothing to fetch.
+  bool empty() const { return in_files_.empty(); }
   /// The rows `row_ids`, of which those below 0 are skipped; nullptr: 0, 1, 2, ...
   void Fetch(int64_t count, const int64_t* row_ids, RowUse use) const {
     if (!in_files_.empty()) FetchRowsInFiles(in_files_, count, row_ids, use);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/cpu/rows/fetch_rows.h"
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/group.h"
 #include "ops/tf/base/kernels.h"
@@ -305,20 +306,16 @@ class ReadAhead {
     ForEachItem(ctx, [&](OpCall& call, int i) {
       const tf::Tensor& keys = group.Vector("keys", i);
       LookupTable(ctx, group.Handle("tables", i))->WithPlanes(call, [&](const TableView& view) {
-        std::vector<RowsInFile> in_files;
-        const auto add = [&](const Plane& plane) {
-          const RowsView rows = plane.data();
-          if (rows.file != nullptr) in_files.push_back({rows.file, rows.data, rows.row_bytes()});
-        };
+        PlanesToFetch planes;
         if (with_slots_) {
-          view.planes.ForEach(add);
+          view.planes.ForEach([&](const Plane& plane) { planes.Add(plane.data()); });
         } else {
-          add(*view.planes.rows);
+          planes.Add(view.planes.rows->data());
         }
-        if (in_files.empty()) return;
+        if (planes.empty()) return;
         const std::vector<int64_t> row_ids =
             view.table.FindOnHost(call, keys.NumElements(), Data<int64_t>(keys));
-        FetchRowsInFiles(in_files, keys.NumElements(), row_ids.data(), RowUse::kLater);
+        planes.Fetch(keys.NumElements(), row_ids.data(), RowUse::kLater);
       });
     });
   }
