@@ -9,9 +9,7 @@ out what memory and caches do to many threads, for both contenders alike.
 """
 
 import argparse
-import contextlib
 import dataclasses
-import multiprocessing
 import statistics
 
 import numpy as np
@@ -20,6 +18,7 @@ import tensorflow as tf
 from benchmarks import contenders, groups
 from benchmarks.contenders import PLAIN_NAME
 from benchmarks.tables import OURS
+from benchmarks.timing import in_turns
 from benchmarks.workload import Workload
 
 tf1 = tf.compat.v1
@@ -93,18 +92,8 @@ def _run(steps):
 
 def op_times(name, tables, workload):
     """{type of op: OpTime} of a training step; the two processes take turns."""
-    context = multiprocessing.get_context("spawn")
-    taken = {1: [], 2: []}
-    with contextlib.ExitStack() as stack:
-        pools = {
-            threads: stack.enter_context(context.Pool(1, _start, (name, tables, workload, threads)))
-            for threads in taken
-        }
-        for turn in range(1 + ROUNDS // TURN):
-            for threads, pool in pools.items():
-                steps = pool.apply(_run, (TURN,))
-                if turn > 0:  # the first warms up
-                    taken[threads] += steps
+    arguments = {threads: (name, tables, workload, threads) for threads in (1, 2)}
+    taken = in_turns(_start, _run, arguments, ROUNDS // TURN, TURN)
     one_thread, two_threads = _medians(taken[1]), _medians(taken[2])
     counts = taken[1][0]
     return {

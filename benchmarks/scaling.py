@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our training step with more threads, and with keys that repeat more or less."""
 
-import contextlib
-import multiprocessing
 import statistics
 
 import numpy as np
 import tensorflow as tf
 
 from benchmarks.contenders import make_ours
-from benchmarks.timing import WARM_UP_ROUNDS, timed
+from benchmarks.timing import WARM_UP_ROUNDS, in_turns, timed
 from benchmarks.training import insert_all_keys
 
 THREADS = (1, 2, 4, 8)
@@ -48,18 +46,8 @@ def _run(steps):
 
 def threads(dim, workload, rounds):
     """{number of threads: seconds of a step}; the processes take turns, a few steps each."""
-    context = multiprocessing.get_context("spawn")
-    seconds = {number: [] for number in THREADS}
-    with contextlib.ExitStack() as stack:
-        pools = {
-            number: stack.enter_context(context.Pool(1, _start, (number, dim, workload)))
-            for number in THREADS
-        }
-        for turn in range(1 + rounds // STEPS_OF_A_TURN):
-            for number, pool in pools.items():
-                taken = pool.apply(_run, (STEPS_OF_A_TURN,))
-                if turn > 0:  # the first warms up
-                    seconds[number] += taken
+    arguments = {number: (number, dim, workload) for number in THREADS}
+    seconds = in_turns(_start, _run, arguments, rounds // STEPS_OF_A_TURN, STEPS_OF_A_TURN)
     return {number: statistics.median(taken) for number, taken in seconds.items()}
 
 
