@@ -21,7 +21,7 @@ namespace sok {
 
 /// Passes bytes to a function on another thread, in order. For one caller. The thread begins when
 /// the caller would have to wait for memory, or for the end: until then the caller, who may hold up
-/// others, has the processors. It has a low priority.
+/// others, has the processors.
 class AsyncWriter {
  public:
   using Write = std::function<void(const char* bytes, size_t num_bytes)>;
