@@ -79,9 +79,13 @@ def _cpu_model() -> str:
 
 
 def _build(architectures: str, is_built: bool, limit: float) -> Part:
-    missing = "built before" if is_built else ""
-    if not (is_built or os.environ.get("CUDACXX") or shutil.which("nvcc")):
+    missing = ""
+    if is_built:
+        missing = "built before"
+    elif not (os.environ.get("CUDACXX") or shutil.which("nvcc")):
         missing = "no nvcc on the PATH"
+    elif architectures == "native" and not _gpu():
+        missing = "no GPU to build for: CUDA_ARCHITECTURES=90 names one"
     return Part(
         "build",
         ["make", "cuda-build", f"CUDA_ARCHITECTURES={architectures}"],
@@ -95,6 +99,7 @@ def _parts(log_keys: int) -> list[Part]:
     gpu = "" if _gpu() else "no GPU"
     tests = sorted(BUILD.glob("*_cuda_test"))
     built = gpu or ("" if tests else f"nothing is built in {BUILD.relative_to(ROOT)}")
+    tests = tests or [BUILD / "C++ tests"]  # for the report to say why there are none
     lacking = [
         name for name in ("pytest", "numpy", "cupy") if importlib.util.find_spec(name) is None
     ]
