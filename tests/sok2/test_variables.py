@@ -46,6 +46,13 @@ def test_calls_before_init(sok, monkeypatch):
             call()
 
 
+def test_an_array_on_one_process_is_not_copied_for_restores(sok):
+    variable = sok.Variable(tf.constant(ROWS))
+    tensors = variable.initial_rows, variable.first_value.whole_table([5, 2])
+    ours, given = (np.asarray(memoryview(tensor)).ctypes.data for tensor in tensors)
+    assert ours == given
+
+
 def test_communication_of_one_process(sok):
     tool = sok.communication
     names = ("rank", "local_rank", "id_in_rank", "global_gpu_id")

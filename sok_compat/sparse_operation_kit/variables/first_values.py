@@ -103,8 +103,11 @@ def first_value_of_rank(
 
     def rows_of_rank(given_shape, dtype):
         del dtype
+        rows = whole.whole_table(shape)
+        if placement.num_rows(shape[0]) == shape[0]:
+            return rows  # not a copy: the table keeps them
         keys = np.arange(shape[0])
-        rows = tf.gather(whole.whole_table(shape), keys[placement.is_owned(keys)])
+        rows = tf.gather(rows, keys[placement.is_owned(keys)])
         return tf.pad(rows, [[0, given_shape[0] - rows.shape[0]], [0, 0]])  # see StaticVariable
 
     return FirstValue("preset", initializer=rows_of_rank, called=whole.called)
