@@ -225,7 +225,7 @@ def flip(path):
 @pytest.mark.parametrize("is_noted", [False, True], ids=["while it saves", "before it is noted"])
 def test_a_restore_in_another_thread(model, is_noted, monkeypatch, caplog):
     """Before the ops of the increment run, or before what was saved is noted."""
-    saver, problem_of, note = model.saver, model.saver._problem, model.saver._note
+    saver, problem_of = model.saver, model.saver._problem
 
     def restore_after_the_check(session):
         monkeypatch.setattr(saver, "_problem", problem_of)
@@ -233,14 +233,13 @@ def test_a_restore_in_another_thread(model, is_noted, monkeypatch, caplog):
         saver.restore(session, model.whole)
         return problem
 
-    def restore_before(session, path):
-        monkeypatch.setattr(saver, "_note", note)
-        saver.restore(session, model.whole)
-        note(session, path)
-
     if is_noted:
-        monkeypatch.setattr(saver, "_note", restore_before)
-        saver.save_increment(model.session, model.path, 1)
+        with monkeypatch.context() as patch:
+            restore = saver.restore
+            patch.setattr(
+                saver, "_RecordLastCheckpoint", lambda _: restore(model.session, model.whole)
+            )
+            saver.save_increment(model.session, model.path, 1)
     else:
         monkeypatch.setattr(saver, "_problem", restore_after_the_check)
     model.train(model.session, [7])
@@ -338,6 +337,21 @@ def test_two_savers_take_each_others_base(model, sok):
     assert keys_in(other.save(model.session, f"{model.path}-other"), model.table) is None
     path = model.saver.save_increment(model.session, model.path, 1)
     assert keys_in(path, model.table) is None
+
+
+def test_another_saver_saves_before_a_save_ends(model, sok, monkeypatch):
+    """The next increment is not taken for one of the other's checkpoint."""
+    other = sok.IncrementalSaver()
+    with monkeypatch.context() as patch:
+        path = f"{model.path}-other"
+        patch.setattr(
+            model.saver, "_RecordLastCheckpoint", lambda _: other.save(model.session, path)
+        )
+        model.train_and_save(1)
+    path, state = model.train_and_save(2), model.state(model.session)
+    model.train(model.session, [7])
+    model.saver.restore(model.session, path)
+    assert_states_equal(model.state(model.session), state)
 
 
 def test_the_folder_may_be_moved_and_other_readers_follow(model, tmp_path, capsys):

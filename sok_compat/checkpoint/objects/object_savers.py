@@ -79,7 +79,7 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
             _check_disk_is_shared(contents)
             if is_shared:
                 state_of(tf.compat.v1.get_default_graph()).saves_objects = True
-            return save_checkpoint(file_prefix, contents.tables, contents.specs)
+            return save_checkpoint(file_prefix, contents.tables, contents.specs).op
 
         # One step of all ranks, which fails as a whole.
         @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.string)])

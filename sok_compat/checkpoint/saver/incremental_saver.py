@@ -64,11 +64,18 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
         self.saves_increment = False  # whether one is being saved
         super().__init__(var_list, builder=self._of_increments, **options)
 
-    def save(self, sess: tf.compat.v1.Session, save_path: str, *args: Any, **kwargs: Any) -> str:
+    def save(
+        self,
+        sess: tf.compat.v1.Session,
+        save_path: str,
+        global_step: int | tf.Tensor | tf.Variable | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> str:
         """Saves a whole checkpoint, as tf.compat.v1.train.Saver.save; increments may follow."""
-        path = super().save(sess, save_path, *args, **kwargs)
-        self._chain = []
-        self._note(sess, path)
+        saving = self._saving(sess, {})
+        path = super().save(saving, save_path, _number_of(sess, global_step), *args, **kwargs)
+        self._chain = [Saved(path, saving.id)]
         return path
 
     def save_increment(
@@ -101,18 +108,17 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
         """
         if not self.has_tables:
             raise ValueError("this saver has no table, so there are no increments: use save()")
-        if global_step is not None and not isinstance(global_step, int):
-            global_step = int(tf1.train.global_step(sess, global_step))
+        global_step = _number_of(sess, global_step)
         given = sess, save_path, global_step, latest_filename, write_state
         problem = self._problem(sess)
         if problem:
             return self._save_whole(problem, *given)
         self._check_path(self.path_of(save_path, global_step))
-        feeds = {self._of_increments.base: self._chain[-1].as_base}
+        saving = self._saving(sess, {self._of_increments.base: self._chain[-1].as_base})
         self.saves_increment = True
         try:
             path = super().save(
-                _WithFeeds(sess, feeds),
+                saving,
                 save_path,
                 global_step,
                 latest_filename,
@@ -127,8 +133,11 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
             self.saves_increment = False
         if problem:
             return self._save_whole(problem, *given)
-        self._note(sess, path)
+        self._chain.append(Saved(path, saving.id))
         return path
+
+    def _saving(self, session, feeds):
+        return _Saving(session, self._of_increments.saved_id, feeds)
 
     def _save_whole(self, problem, *args):
         _logger.info("saving a whole checkpoint instead of an increment: %s", problem)
@@ -167,11 +176,6 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
             if is_increment(path):
                 self._increments.add(path)
 
-    def _note(self, session, path):
-        """Records a saved checkpoint, with an id unless a table has been replaced since."""
-        ids = set(session.run(self._of_increments.bases)) if self._of_increments.bases else ()
-        self._chain.append(Saved(path, ids.pop().decode() if len(ids) == 1 else ""))
-
     def _problem(self, session):
         """Why no increment can be saved now, on some rank; '' if it can."""
         problem = ""
@@ -186,9 +190,8 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
 
     def _is_as_saved(self, session):
         """Whether no table has been replaced since the last save."""
-        saved_id = self._chain[-1].id
         ids = set(session.run(self._of_increments.bases))
-        return saved_id != "" and ids == {saved_id.encode()}
+        return ids == {self._chain[-1].id.encode()}
 
     def _check_path(self, path):
         last = self._chain[-1].path
@@ -255,11 +258,18 @@ class _Builder(SaverBuilder):
         return self.base
 
 
-class _WithFeeds(SessionInterface):
-    """A session that feeds further tensors in addition to its caller's."""
+class _Saving(SessionInterface):
+    """A session in which one checkpoint is saved.
 
-    def __init__(self, session, feeds):
-        self._session, self._feeds = session, feeds
+    id: the checkpoint's; '' before, and without tables.
+    """
+
+    def __init__(self, session, id_tensor, feeds):
+        """`feeds`: in addition to the caller's."""
+        if not isinstance(session, SessionInterface):
+            raise TypeError(f"IncrementalSaver needs a session, got {type(session).__name__}")
+        self._session, self._id_tensor, self._feeds = session, id_tensor, feeds
+        self.id = ""
 
     @property
     def graph(self) -> tf.Graph:
@@ -278,6 +288,15 @@ class _WithFeeds(SessionInterface):
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        """As the session's."""
+        """As the session's; also learns the id."""
         feeds = {**(feed_dict or {}), **self._feeds}
-        return self._session.run(fetches, feeds, options, run_metadata)
+        ids = [] if self._id_tensor is None else [self._id_tensor]
+        fetched, saved = self._session.run([fetches, ids], feeds, options, run_metadata)
+        self.id = saved[0].decode() if saved else ""
+        return fetched
+
+
+def _number_of(session, global_step):
+    if global_step is None or isinstance(global_step, tf.compat.integral_types):
+        return global_step
+    return int(tf1.train.global_step(session, global_step))

@@ -18,7 +18,7 @@ class Saved:
     """A checkpoint of a series."""
 
     path: str
-    id: str  # '' if a table has been replaced since, so that increments are impossible
+    id: str
 
     @property
     def as_base(self) -> str:

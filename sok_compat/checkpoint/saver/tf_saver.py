@@ -60,7 +60,12 @@ def _change():
 
 
 class SaverBuilder(BulkSaverBuilder):
-    """Builds a tf.train.Saver's ops, also for StreamedTables and SelfReadingSaveables."""
+    """Builds a tf.train.Saver's ops, also for StreamedTables and SelfReadingSaveables.
+
+    saved_id: the id of the checkpoint that was saved, a scalar string tensor; None without tables.
+    """
+
+    saved_id: tf.Tensor | None = None
 
     def base_of(self, tables: list[StreamedTable]) -> tf.Tensor | None:
         """The input `base` of `save_checkpoint`; None, as whole checkpoints have no base."""
@@ -76,9 +81,9 @@ class SaverBuilder(BulkSaverBuilder):
             return super()._AddSaveOps(filename_tensor, saveables)
         others = [each for each in saveables if not isinstance(each, StreamedTable)]
         specs = [spec for each in others for spec in each.specs]
-        save = save_checkpoint(filename_tensor, tables, specs, self.base_of(tables))
+        self.saved_id = save_checkpoint(filename_tensor, tables, specs, self.base_of(tables))
         tf.identity(bytes_in(part for each in tables for part in each.tables), name=SAVED_BYTES)
-        with tf.control_dependencies([save]):
+        with tf.control_dependencies([self.saved_id]):
             return tf.identity(filename_tensor)
 
     def _AddShardedSaveOps(self, filename_tensor, per_device):  # noqa: N802  likewise

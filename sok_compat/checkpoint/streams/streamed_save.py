@@ -74,8 +74,8 @@ def save_checkpoint(
     tables: Sequence[StreamedTable],
     specs: Sequence[BaseSaverBuilder.SaveSpec],
     base: tf.Tensor | None = None,
-) -> tf.Operation:
-    """Returns the op that writes a checkpoint of tables and tensors.
+) -> tf.Tensor:
+    """Returns the id of a checkpoint of tables and tensors, which is written first.
 
     All ranks that share the tables run it with the same path; if only rank 0 has the files, its
     path counts. Rank 0 writes all other tensors. The checkpoint appears, or replaces an earlier
@@ -88,7 +88,7 @@ def save_checkpoint(
       specs: the other tensors.
       base: the checkpoint that this is an increment of, a scalar string tensor as of
         series.Saved.as_base; '' for a whole checkpoint that increments may follow; None for one
-        without increments.
+        without increments, whose id is ''.
     """
     ranks = max((each.table.ranks for each in tables), key=lambda ranks: ranks.size)
     # Begins all collectives first, so that other ranks do not wait for a rank that fails.

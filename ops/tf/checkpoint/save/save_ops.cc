@@ -41,12 +41,13 @@ REGISTER_OP("SokBeginCheckpoint")
         "part, most_bytes may wait in memory for the disk.");
 
 REGISTER_OP("SokCommitCheckpoint")
-    .Input("checkpoint: variant") SOK_COLLECTIVES.SetIsStateful()
-    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Input("checkpoint: variant") SOK_COLLECTIVES.Output("id: string")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
         "Lets steps go on, and turns the parts of all ranks into a checkpoint atomically, "
-        "replacing "
-        "an earlier one of that name. Rank 0 does it; its result is that of all ranks.");
+        "replacing an earlier one of that name. Rank 0 does it; its result is that of all ranks. "
+        "`id` is the checkpoint's in its series, '' if it was begun without a base.");
 
 REGISTER_OP("SokSavedBase")
     .Input("table: resource")
@@ -181,7 +182,10 @@ class CommitCheckpointOp : public CommunicatingOp {
     if (checkpoint->on_rank_0) GatherIndexes(communicator, *checkpoint);
     if (communicator.rank() == 0) checkpoint->files->Commit(data_bytes);
     communicator.Share();
-    for (const auto& of_table : checkpoint->changes) of_table->Commit(checkpoint->series->id);
+    tf::tstring& id = Output(ctx, "id", {}).scalar<tf::tstring>()();
+    if (!checkpoint->series) return;
+    id = checkpoint->series->id;
+    for (const auto& of_table : checkpoint->changes) of_table->Commit(id);
   }
 
  private:
@@ -214,7 +218,7 @@ const RegisteredKernel kSaveKernels[] = {
     {"SokBeginCheckpoint",
      Make<BeginCheckpointOp>,
      {"prefix", "tensors", "collectives", "base", "steps", "checkpoint"}},
-    {"SokCommitCheckpoint", Make<CommitCheckpointOp>, {"checkpoint", "collectives"}},
+    {"SokCommitCheckpoint", Make<CommitCheckpointOp>, {"checkpoint", "collectives", "id"}},
     {"SokSavedBase", Make<KernelOf<Calls<SavedBase>>>, {"table", "id"}},
 };
 
