@@ -80,9 +80,12 @@ def _wholes_in(path: str) -> list[str]:
     """The tables of which a file has all keys."""
     try:
         metadata = pq.read_schema(path).metadata or {}
-        return json.loads(metadata.get(_WHOLE, b"[]"))
+        names = json.loads(metadata.get(_WHOLE, b"[]"))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(f"{path} is not a Parquet file, or damaged: {error}") from error
+    if not isinstance(names, list):
+        raise FileError(f"{path}: the metadata {_WHOLE.decode()} is {names!r}, expected a list")
+    return names
 
 
 def has_changes(path: str) -> bool:

@@ -229,6 +229,13 @@ def test_columns_that_do_not_fit(tmp_path, columns, message, is_exported, capsys
     assert contents_of(dump) == before
 
 
+def test_metadata_that_is_no_list(tmp_path, capsys):
+    file = f"{tmp_path}/changes.parquet"
+    pq.write_table(changes_of([1, 2], FLOATS).replace_schema_metadata({"whole": "5"}), file)
+    assert main(["import", f"{tmp_path}/dump", "--table", "t", "--from", file]) == 2
+    assert f"{file}: the metadata whole is 5, expected a list" in capsys.readouterr().err
+
+
 def test_names_as_categories(tmp_path):
     """Of pandas: columns of dictionaries."""
     file, dump = f"{tmp_path}/changes.parquet", f"{tmp_path}/dump"
