@@ -81,13 +81,16 @@ def expect_end_of_session(where: str, graph: tf.Graph) -> None:
         note_lookup(where, _number_of(graph))
 
 
-def value_of_rank_0(where: str, make: Callable[[], Any], graph: tf.Graph | None = None) -> Any:
+def value_of_rank_0(
+    where: str, make: Callable[[], Any], graph: tf.Graph | None = None, is_patient: bool = False
+) -> Any:
     """Calls make() on rank 0 only, and returns its value on all ranks.
 
     Args:
       where: as for allgather_strings.
       make: returns a value that JSON can represent.
       graph: as for allgather_strings.
+      is_patient: as for allgather_strings.
 
     Raises:
       Exception: on rank 0, the error of make().
@@ -103,7 +106,7 @@ def value_of_rank_0(where: str, make: Callable[[], Any], graph: tf.Graph | None 
         except Exception as raised:  # noqa: BLE001  whatever it is, others must not wait
             error = raised
             reply = {"error": f"{type(raised).__name__}: {first_line(raised)}"}
-    reply = json.loads(allgather_strings(where, json.dumps(reply), graph)[0])
+    reply = json.loads(allgather_strings(where, json.dumps(reply), graph, is_patient)[0])
     if error is not None:
         raise error
     if "error" in reply:

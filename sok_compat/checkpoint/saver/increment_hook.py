@@ -13,7 +13,6 @@ from sok_compat.checkpoint.sessions.savers_of_ranks import has_shared_tables
 from sok_compat.checkpoint.sessions.saving_steps import saving_steps
 from sok_compat.checkpoint.tool.changes import check_has_pyarrow, write_changes
 from sok_compat.ranks.allgather_strings import value_of_rank_0
-from sok_compat.ranks.identity import current_ranks
 
 tf1 = tf.compat.v1
 
@@ -50,7 +49,8 @@ class IncrementalSaverHook(tf.compat.v1.train.SessionRunHook):
           checkpoint_basename: name of the files, before the step.
           changes_dir: a folder for feature stores, where rank 0 writes what each checkpoint of the
             saver changes, whole or an increment, as `<name of the checkpoint>.parquet`. Steps wait
-            meanwhile.
+            meanwhile. If that fails, all ranks raise, and the next call writes it. Ranks without
+            shared tables write those of their own checkpoints: give each a folder.
 
         Raises:
           FileError: changes_dir is given, and pyarrow is missing.
@@ -123,7 +123,17 @@ class IncrementalSaverHook(tf.compat.v1.train.SessionRunHook):
         chain = self._saver.chain
         first = 1 + chain.index(self._last_changes) if self._last_changes in chain else 0
         for saved in chain[first:]:
+            self._write_changes_of(saved)
             self._last_changes = saved
-            if current_ranks().rank == 0 or not has_shared_tables(self._graph):
-                file = f"{os.path.basename(saved)}.parquet"
-                write_changes(saved, os.path.join(self._changes_dir, file))
+
+    def _write_changes_of(self, saved):
+        file = os.path.join(self._changes_dir, f"{os.path.basename(saved)}.parquet")
+        if has_shared_tables(self._graph):
+            value_of_rank_0(
+                "changes_of_checkpoint",
+                lambda: write_changes(saved, file),
+                self._graph,
+                is_patient=True,
+            )
+        else:
+            write_changes(saved, file)

@@ -102,4 +102,12 @@ def test_rank_0_has_all_files(runs):
 def test_sessions_of_ranks_save_increments_in_the_same_steps(runs):
     expected = {0: True, 2: False, 3: True, 4: False, 5: True}
     for each in runs[2]:
-        assert each["session"] == {f"model.ckpt-{step}": whole for step, whole in expected.items()}
+        assert each["session"][0] == {f"model.ckpt-{step}": w for step, w in expected.items()}
+
+
+def test_rank_0_writes_changes(runs):
+    """If it cannot, all ranks raise."""
+    files, problems = zip(*(each["session"][1:] for each in runs[2]))
+    assert files == ([f"model.ckpt-{step}.parquet" for step in (0, 2, 3, 4)], [])
+    assert "changes/model.ckpt-5.parquet" in problems[0]
+    assert "changes_of_checkpoint: rank 0 has failed: FileNotFoundError" in problems[1]

@@ -130,6 +130,27 @@ def test_written_while_training(graph, tmp_path, capsys):
     assert lines == [f"table left: {NUM_KEYS + 1} keys in both", "  only in one: versions, freqs"]
 
 
+def test_changes_that_could_not_be_written(graph, tmp_path):
+    """Are written by the next call."""
+    changes = tmp_path / "changes"
+    trainer = Trainer()
+    tf1.train.create_global_step()
+    hook = sok_compat.IncrementalSaverHook(
+        trainer.saver, str(tmp_path), save_steps=1, changes_dir=str(changes)
+    )
+    hook.begin()
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        hook.after_create_session(session, None)
+        trainer.write(session, tmp_path, [1, 2])
+        changes.rmdir()
+        with pytest.raises(OSError, match="changes/model-1.parquet"):
+            hook.end(session)
+        changes.mkdir()
+        hook.end(session)
+    assert sorted(each.name for each in changes.iterdir()) == [f"model-{n}.parquet" for n in (1, 2)]
+
+
 def test_only_one_table(folder, tmp_path):
     file = f"{tmp_path}/left.parquet"
     assert main(["changes", f"{folder}/model-2", "--table", "left", "--to", file]) == 0

@@ -5,6 +5,7 @@ Arguments: the folder to save to; the path of a checkpoint that others have save
 """
 
 import os
+import shutil
 import sys
 
 import tensorflow as tf
@@ -41,23 +42,31 @@ def gather(model, session, folder):
 
 
 def in_session(folder):
-    """Increments by the hook: names of the checkpoints, and which are whole."""
+    """Increments by the hook: names of the checkpoints and which are whole, files of changes, and
+    the error at the end."""
     with tf.Graph().as_default():
         model = IncrementalModel(SIZE, RANK)
         # Rank 0's folder counts.
         mine = folder if RANK == 0 else f"{folder}/nowhere"
-        hook = sok.IncrementalSaverHook(model.saver, mine, save_steps=2)
-        with tf1.train.MonitoredTrainingSession(
-            checkpoint_dir=mine,
-            scaffold=tf1.train.Scaffold(saver=model.saver),
-            save_checkpoint_steps=3,
-            save_summaries_steps=None,
-            hooks=[hook],
-        ) as session:
-            for _ in range(5):
-                session.run(model.step, model.feeds(BATCHES[0]))
+        changes = f"{mine}/changes"
+        hook = sok.IncrementalSaverHook(model.saver, mine, save_steps=2, changes_dir=changes)
+        problem = ""
+        try:
+            with tf1.train.MonitoredTrainingSession(
+                checkpoint_dir=mine,
+                scaffold=tf1.train.Scaffold(saver=model.saver),
+                save_checkpoint_steps=3,
+                save_summaries_steps=None,
+                hooks=[hook],
+            ) as session:
+                for _ in range(5):
+                    session.run(model.step, model.feeds(BATCHES[0]))
+                written = sorted(os.listdir(changes))
+                shutil.rmtree(changes)  # the last checkpoint's cannot be written
+        except (OSError, tf.errors.UnknownError) as error:
+            problem = str(error)
         paths = model.saver.last_checkpoints
-        return {os.path.basename(path): is_whole(path) for path in paths}
+        return {os.path.basename(path): is_whole(path) for path in paths}, written, problem
 
 
 def is_whole(path):
