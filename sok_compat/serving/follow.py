@@ -24,6 +24,7 @@ from sok_compat.serving.saved_model import FIRST_VALUES, ZEROS, export_saved_mod
 from sok_compat.serving.versions import Version, latest_version
 
 _HIDDEN = ".{}.deleted"  # name of a version that is being deleted
+_FEWEST = 2  # versions to keep: a server may still be loading the one before the last
 _SOURCE = "sok_compat_checkpoint"  # file in assets.extra: name and id of the exported checkpoint
 
 
@@ -41,7 +42,7 @@ def export_latest(
       build: as for `export_saved_model`.
       checkpoints: the folder of the checkpoints; increments are applied.
       exports: the folder of the versions, named 1, 2, ...; a version appears there complete.
-      keep: number of versions to keep; older ones are deleted.
+      keep: number of versions to keep, at least 2; older ones are deleted.
       missing_keys: as for `export_saved_model`.
 
     Returns:
@@ -49,7 +50,13 @@ def export_latest(
 
     Raises:
       FileError, tf.errors.OpError: the checkpoint is damaged or lacks a link; nothing is changed.
+      ValueError: `keep` is too small.
     """
+    if keep < _FEWEST:
+        raise ValueError(
+            f"keep must be at least {_FEWEST}, as a server may still be loading the version before "
+            f"the last, got {keep}"
+        )
     os.makedirs(exports, exist_ok=True)
     for name in os.listdir(exports):
         if re.fullmatch(_HIDDEN.format(r"\d+"), name):  # could not be deleted before
@@ -171,8 +178,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    if not (text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text!r}")
+    if not (text.isdigit() and int(text) >= _FEWEST):
+        raise argparse.ArgumentTypeError(f"must be at least {_FEWEST}, got {text!r}")
     return int(text)
 
 

@@ -61,7 +61,7 @@ def test_versions_of_increments(trainer, tmp_path):
     assert sorted(os.listdir(exports)) == ["3", "4"]
 
 
-@pytest.mark.parametrize("keep", [1, 2, 4, 7])
+@pytest.mark.parametrize("keep", [2, 4, 7])
 def test_the_last_versions_stay(trainer, tmp_path, keep):
     exports = tmp_path / "exported"
     for number in range(1, 6):
@@ -98,7 +98,8 @@ def test_a_checkpoint_that_is_deleted_meanwhile(trainer, tmp_path):
 def test_a_version_that_cannot_be_deleted(trainer, tmp_path, monkeypatch, capsys):
     """Is hidden from servers, the new one is there, and the next call deletes it."""
     folder, exports = f"{tmp_path}/trained", f"{tmp_path}/exported"
-    os.makedirs(f"{exports}/1")
+    for number in (1, 2):
+        os.makedirs(f"{exports}/{number}")
 
     remove = shutil.rmtree
 
@@ -110,12 +111,12 @@ def test_a_version_that_cannot_be_deleted(trainer, tmp_path, monkeypatch, capsys
     trainer(1)
     with monkeypatch.context() as patches:
         patches.setattr(follow.shutil, "rmtree", fail)
-        path = follow.export_latest(build, folder, exports, keep=1, missing_keys="zeros")
-    assert path == f"{exports}/2"
+        path = follow.export_latest(build, folder, exports, keep=2, missing_keys="zeros")
+    assert path == f"{exports}/3"
     assert ".1.deleted is not deleted: " in capsys.readouterr().err
-    assert sorted(os.listdir(exports)) == [".1.deleted", "2"]
+    assert sorted(os.listdir(exports)) == [".1.deleted", "2", "3"]
     assert follow.export_latest(build, folder, exports, missing_keys="zeros") is None
-    assert os.listdir(exports) == ["2"]
+    assert sorted(os.listdir(exports)) == ["2", "3"]
 
 
 def test_the_command(trainer, tmp_path, capsys):
