@@ -219,8 +219,12 @@ def _seeds_in(whole: Version) -> dict[str, int]:
         bundle = Bundle(whole.prefix)
     except FileError:
         return {}  # whoever reads the file tells
-    tensors = bundle.tensors.items()
-    names = [name for name, each in tensors if name.endswith(SEEDS) and each.dtype == "int64"]
+    names = [
+        name
+        for name in bundle.tensors
+        for seed, keys in SEEDS.items()
+        if name.endswith(seed) and name.removesuffix(seed) + keys in bundle.tensors
+    ]
     pieces = [(name, piece) for name in names for _, piece in bundle.array(name).pieces()]
     return {name: int(np.ravel(piece)[0]) for name, piece in pieces if np.size(piece)}
 

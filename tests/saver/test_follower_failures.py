@@ -10,10 +10,16 @@ import time
 import pytest
 import tensorflow as tf
 
-from sok_compat.checkpoint import save_tables_in_checkpoints
+from sok_compat.checkpoint import IncrementalSaver, save_tables_in_checkpoints
 from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.serving import Follower, export_saved_model, follower
 from sok_compat.serving.request_gate import RequestGate
+from sok_compat.serving.saved_model import FIRST_VALUES
+from sok_compat.serving.served_model import ServedModel
+from sok_compat.serving.versions import Version
+from sok_compat.tables import Table
 from tests.support.saves.followed_model import NUM_KEYS, TABLES, build, training
 
 tf1 = tf.compat.v1
@@ -324,3 +330,31 @@ def test_a_variable_that_grows(tmp_path):
                 tf1.train.Saver().save(session, f"{tmp_path}/model", size)
             made.wait(f"model-{size}", SECONDS)
             assert made.run({"x": 0})["v"].tolist() == [size] * size
+
+
+def test_a_variable_with_the_name_of_a_seed(graph, tmp_path):
+    """A later version is swapped in, as always."""
+
+    def model():
+        keys = tf1.placeholder(tf.int64, [None])
+        table = Table(None, 3, "uniform", name="t", seed=3)
+        step = tf1.get_variable("dropout/seed", initializer=tf.constant(1, tf.int64))
+        (rows,) = lookup_group([Lookup(table, keys)], insert=False)
+        return {"keys": keys}, {"rows": rows, "step": step.value()}
+
+    save_tables_in_checkpoints()
+    model()
+    (step,), saver = tf1.global_variables("dropout"), IncrementalSaver()
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        paths = [saver.save(session, f"{tmp_path}/model", 1)]
+        session.run(step.assign(2))
+        paths.append(saver.save(session, f"{tmp_path}/model", 2))
+    before, after = map(Version.at, paths)
+    served = ServedModel(model, FIRST_VALUES, None)
+    served.restore(before)
+    changes = served.read(after)
+    assert changes.feeds is not None
+    served.swap(changes)
+    assert served.run({"keys": [5]}, "serving_default")["step"] == 2
+    served.close()

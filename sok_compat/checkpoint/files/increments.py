@@ -17,8 +17,9 @@ from sok_compat.engine import _engine
 SERIES: str = _engine.SERIES  # the tensor with a checkpoint's entry in its series
 INCREMENT: str = _engine.INCREMENT  # suffix of the names in a whole checkpoint
 
-# Endings of the tensors, one of each table, with what later keys' first values are drawn from.
-SEEDS: tuple[str, ...] = ("/seed", _engine.SEED_OF_BUCKETS)
+# Endings of the tensors, one of each table, with what later keys' first values are drawn from, and
+# of its keys.
+SEEDS: dict[str, str] = {"/seed": "/keys", _engine.SEED_OF_BUCKETS: "-keys"}
 
 # Endings of the tensors with the keys, their rows, and the removed keys.
 _OF_ROWS = (f"/keys{INCREMENT}", f"/rows{INCREMENT}", _engine.GONE)
