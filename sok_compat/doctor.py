@@ -368,6 +368,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         help="list the changes to other libraries, and why they are made",
     )
     options = parser.parse_args(arguments)
+    if options.script and not os.path.exists(options.script):
+        parser.error(f"there is no script {options.script}")
     if options.changes:
         return print_changes()
     python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"

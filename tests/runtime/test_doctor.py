@@ -227,6 +227,12 @@ def test_size_of_dev_shm(monkeypatch, mebibytes, status, words):
     assert finding.text.startswith(words)
 
 
+def test_a_script_that_is_not_there(capsys):
+    with pytest.raises(SystemExit):
+        doctor.main(["nowhere.py"])
+    assert "there is no script nowhere.py" in capsys.readouterr().err
+
+
 def test_something_broken_is_told_by_the_status(monkeypatch, capsys):
     broken = doctor.Finding("broken", "op library", "not there", "build it")
     monkeypatch.setattr(doctor, "examine", lambda script: [broken])
