@@ -81,7 +81,8 @@ def check_version(version: str) -> None:
     if not fitting:
         first, last = min(PYTHONS.values())[0], max(last for _, last in PYTHONS.values())
         raise ValueError(
-            f"sok_compat needs Python 3.{first} to 3.{last}; this is Python {here[0]}.{here[1]}."
+            f"sok_compat needs Python 3.{first} to 3.{last}; this is Python {here[0]}.{here[1]}. "
+            f"Take another one: python3.{last} -m venv, or make PYTHON=python3.{last}."
         )
     minor = int(match[1])
     if minor not in fitting:
