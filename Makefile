@@ -26,7 +26,7 @@ SOURCES := CMakeLists.txt pyproject.toml \
 .PHONY: help build test pytest-gpu-kernels pytest-other fuzz sanitize lint format docs check demo movielens \
   wheels bench core-bench horovod clean
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
 # Of a build with CUDA, and of one without: neither is up to date where the other is asked for.
 SOK_CUDA ?= AUTO
@@ -124,7 +124,7 @@ $(VENV)/.tensorflow: $(VENV)/.created
 	@echo "downloading TensorFlow $(TENSORFLOW) into $(VENV): about 500 MB"
 	$(PIP_INSTALL) tensorflow-cpu==$(TENSORFLOW)
 	@# Without its dependency `tensorflow`, which would be installed over tensorflow-cpu.
-	for keras in $$($(PYTHON) cmake/tensorflow_install.py --keras $(TENSORFLOW)); do \
+	@for keras in $$($(PYTHON) cmake/tensorflow_install.py --keras $(TENSORFLOW)); do \
 	  $(PIP_INSTALL) --no-deps $$keras; \
 	done
 	@touch $@
