@@ -70,7 +70,7 @@ def test_numbers_of_the_readme_are_measured():
             0.75, rel=0.02
         )
     assert "2.6 million keys take 0.40 GB, 5 million 0.75 GB" in readme
-    assert f"5 million rows take {variable[0][1]:.2f} GB" in readme
+    assert f"5 million rows takes {variable[0][1]:.2f} GB" in readme
     speeds = table_rows(ROOT / "docs" / "use" / "modelzoo.md", "model | samples/s")
     times = [row[2] for row in speeds]
     numbers = sorted(map(float, times[:-1]))
