@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Served models beside the same models of plain variables: `python -m benchmarks.serving`.
 
-Requests of 1, 4 and 16 threads of one process, in turn; then requests while a Follower takes
-increments, and the time from the end of a training step to its first served answer.
+Requests of 1, 4 and 16 threads of one process, in turn, by our ops and by TensorFlow's (stock_ops);
+then requests while a Follower takes increments, and the time from the end of a training step to its
+first served answer.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.op_library import ops
 from sok_compat.serving import Follower
+from sok_compat.serving.saved_model import export_saved_model
 from sok_compat.serving.served_model import ServedModel
 from sok_compat.serving.versions import Version
 from sok_compat.tables import Table
@@ -133,15 +135,12 @@ class Trainer:
             return os.path.basename(save(self._session, self._path, self._number))
 
 
-def compare(models, model, batches, seconds):
-    """Lines of a table: served beside plain."""
+def compare(models, run, bar, batches, seconds):
+    """Lines of a table: the served model, run(keys), beside plain."""
     with tf.Graph().as_default(), tf1.Session() as session:
         inputs, outputs = models.plain()
         session.run(tf1.global_variables_initializer())
-        contenders = (
-            lambda keys: model.run({"keys": keys}, "serving_default"),
-            lambda keys: session.run(outputs, {inputs["keys"]: keys}),
-        )
+        contenders = (run, lambda keys: session.run(outputs, {inputs["keys"]: keys}))
         rows = []
         for num_threads in THREADS:
             found = [
@@ -150,11 +149,26 @@ def compare(models, model, batches, seconds):
             ][1:]  # the first warms up
             mine, plain = (max(each, key=lambda x: x.per_second) for each in zip(*found))
             ratios = [mine.per_second / plain.per_second for mine, plain in found]
-            bar = f" (bar {LEAST_RATE})" if num_threads == 4 and not models.has_network else ""
-            ratio = f"{np.median(ratios):.2f}{bar}"
+            ratio = f"{np.median(ratios):.2f}" + (
+                f" (bar {bar})" if bar and num_threads == 4 else ""
+            )
             rows.append([num_threads, *mine.cells(), *plain.cells(), ratio])
     headings = [*_HEADINGS, *(f"plain: {each}" for each in _HEADINGS[1:])]
     return lines([*headings, "times as many requests"], rows)
+
+
+def compare_stock(models, checkpoint, batches, seconds):
+    """Lines of a table: the model of stock ops beside plain."""
+    with tempfile.TemporaryDirectory() as folder, tf.Graph().as_default(), tf1.Session() as session:
+        path = export_saved_model(
+            f"{folder}/stock", models.served, checkpoint, stock_ops=True, missing_keys="zeros"
+        )
+        signature = tf1.saved_model.load(session, ["serve"], path).signature_def["serving_default"]
+        output = signature.outputs["output"].name
+        feed = signature.inputs["keys"].name
+        return compare(
+            models, lambda keys: session.run(output, {feed: keys}), None, batches, seconds
+        )
 
 
 def compare_swaps(model, increments, batches, seconds):
@@ -228,7 +242,18 @@ def main():
             model = ServedModel(models.served, "first_values", None)
             model.restore(Version.at(f"{folder}/{whole}"))
             print(f"## {'Whole models' if has_network else 'Lookups'}\n")
-            print(*compare(models, model, batches, arguments.seconds), "", sep="\n", flush=True)
+            bar = None if has_network else LEAST_RATE
+            compared = compare(
+                models,
+                lambda keys, model=model: model.run({"keys": keys}, "serving_default"),
+                bar,
+                batches,
+                arguments.seconds,
+            )
+            print(*compared, "", sep="\n", flush=True)
+            print("### By TensorFlow's ops\n")
+            stock = compare_stock(models, f"{folder}/{whole}", batches, arguments.seconds)
+            print(*stock, "", sep="\n", flush=True)
             if has_network:
                 continue
             tenth = arguments.keys // 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups by TensorFlow's own ops in tables stored as two dense arrays.
+"""Lookups by TensorFlow's own ops in tables stored as dense arrays.
 
 They are for graphs that are served without the op library.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sok_compat.lookup.perfect_hash import PerfectHash
 from sok_compat.lookup.pooling import pool_rows
 from sok_compat.runtime.checked import checked
 
@@ -30,11 +31,13 @@ _reading = threading.local()  # .arrays_of: that of the innermost context
 class DenseTable:
     """The contents of a table, read-only.
 
-    keys: int64 [n + 1], ascending; the last one, the greatest int64, is a sentinel.
-    rows: float32 [n + period, dim]: those of the keys; any other key has the row
+    perfect_hash: the slot of a key.
+    keys: int64 [n + 1], by slot; the last one is there for a table without keys.
+    rows: float32 [n + period, dim], by slot; a key that is not there has the row
       n + floormod(key, period).
     """
 
+    perfect_hash: PerfectHash
     keys: tf.Tensor
     rows: tf.Tensor
     period: int = 1
@@ -47,10 +50,10 @@ class DenseTable:
           initial_rows: the InitialRows of other keys than the table's; None: as above.
         """
         num_keys = tf.size(self.keys, out_type=tf.int64) - 1
-        places = tf.searchsorted(self.keys, keys, out_type=tf.int64)
-        is_there = tf.equal(tf.gather(self.keys, places), keys) & (places < num_keys)
+        slots = self.perfect_hash.slots_of(keys)
+        is_there = tf.equal(tf.gather(self.keys, slots), keys) & (slots < num_keys)
         absent = num_keys + tf.math.floormod(keys, self.period)
-        rows = tf.gather(self.rows, tf.where(is_there, places, absent))
+        rows = tf.gather(self.rows, tf.where(is_there, slots, absent))
         if initial_rows is None:
             return rows
         others = tf.where(~is_there)

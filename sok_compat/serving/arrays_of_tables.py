@@ -12,14 +12,13 @@ import tensorflow as tf
 
 from sok_compat.lookup.dense_tables import DenseTable, dense_tables
 from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.perfect_hash import PerfectHash, find_perfect_hash
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.known_tables import is_part_of_table
 from sok_compat.tables.table import Table
 
 tf1 = tf.compat.v1
-
-_END = np.array([np.iinfo(np.int64).max])  # sentinel after the keys; see DenseTable
 
 
 class ArraysOfTables:
@@ -57,7 +56,11 @@ class _Arrays:
         name = f"{table.table_name}/served_"
         self._keys = _variable(f"{name}keys", tf.int64, [None])
         self._rows = _variable(f"{name}rows", tf.float32, [None, table.dim])
-        self.variables = self._keys, self._rows
+        self._hash = PerfectHash(
+            _variable(f"{name}seed", tf.int64, []),
+            _variable(f"{name}displacements", tf.int32, [None]),
+        )
+        self.variables = self._hash.seed, self._hash.displacements, self._keys, self._rows
         self._contents = ops.sok_export_table(table.table_handle)
         self._absent_rows = _rows_of_absent_keys(table)
         self._period = tf.compat.dimension_value(self._absent_rows.shape[0])
@@ -69,15 +72,17 @@ class _Arrays:
 
     @property
     def dense(self) -> DenseTable:
-        return DenseTable(*self.variables, self._period)
+        return DenseTable(self._hash, self._keys, self._rows, self._period)
 
     def fill(self, session: tf.compat.v1.Session) -> None:
         absent_rows = self._absent_rows
         if not isinstance(absent_rows, np.ndarray):
             absent_rows = session.run(absent_rows)
         keys, rows = session.run(self._contents)
-        order = np.argsort(keys)
-        arrays = np.append(keys[order], _END), np.concatenate([rows[order], absent_rows])
+        found, slots = find_perfect_hash(keys)
+        order = np.argsort(slots)
+        by_slot = np.append(keys[order], 0), np.concatenate([rows[order], absent_rows])
+        arrays = found.seed, found.displacements, *by_slot
         session.run(self._assign, dict(zip(self._feeds, arrays)))
 
 

@@ -54,7 +54,7 @@ def export_saved_model(
       checkpoint: source of the values: a path returned by tf.train.Saver.save, a folder (its latest
         checkpoint), or a function of a session that restores all variables of the graph.
       stock_ops: whether the graph must have no ops of sok_compat, to be served where it is not
-        installed. Each table is then a sorted array of keys and an array of rows. Lookups without
+        installed. Each table is then arrays of keys and rows, and a perfect hash. Lookups without
         pooling give the same bits; sums may round differently.
       missing_keys: the rows of keys that a table does not have: 'first_values' or 'zeros'. With
         stock_ops, first values must be constant, or repeat (default_value_dim). Without stock_ops,

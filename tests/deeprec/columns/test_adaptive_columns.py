@@ -20,6 +20,7 @@ from sok_compat.deeprec.variables.options import CounterFilter, EmbeddingVariabl
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.lookup.dense_tables import DenseTable, dense_tables
 from sok_compat.lookup.initial_rows import InitialRows
+from sok_compat.lookup.perfect_hash import find_perfect_hash
 from tests.support.deeprec.adaptive_model import AdaptiveModel
 from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
@@ -246,7 +247,9 @@ def test_a_checkpoint_has_both_variables(tmp_path):
 
 
 def test_a_served_graph_reads_the_ordinary_row_of_other_keys(graph):
-    dense = DenseTable(tf.constant([2, 7, tf.int64.max]), tf.constant([[2.0], [7.0], [0.0]]))
+    found, slots = find_perfect_hash(np.array([2, 7]))
+    by_slot = np.array([2, 7, 0])[[*np.argsort(slots), 2]]
+    dense = DenseTable(found, tf.constant(by_slot), tf.constant(by_slot[:, np.newaxis], tf.float32))
     variable = get_embedding_variable("v", 1)
     keys = tf.constant([7, 3, 2, 9], tf.int64)
     with dense_tables(lambda table: dense):
