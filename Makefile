@@ -124,8 +124,8 @@ $(VENV)/.tensorflow: $(VENV)/.created
 	@echo "downloading TensorFlow $(TENSORFLOW) into $(VENV): about 500 MB"
 	$(PIP_INSTALL) tensorflow-cpu==$(TENSORFLOW)
 	@# Without its dependency `tensorflow`, which would be installed over tensorflow-cpu.
-	@for keras in $$($(PYTHON) cmake/tensorflow_install.py --keras $(TENSORFLOW)); do \
-	  $(PIP_INSTALL) --no-deps $$keras; \
+	@for package in $$($(PYTHON) cmake/tensorflow_install.py --companions $(TENSORFLOW)); do \
+	  $(PIP_INSTALL) --no-deps "$$package" || exit 1; \
 	done
 	@touch $@
 

@@ -58,14 +58,14 @@ def build_editable(directory, config_settings=None, metadata_directory=None):
 def dynamic_metadata(settings, project) -> dict:
     """Extras that install the TensorFlow built against, with Keras 2."""
     version = _tensorflow_version()
-    keras = tensorflow_install.keras_requirement(version)
+    beside = tensorflow_install.companions(version)
     # tf-keras requires `tensorflow` itself, which must not lie over `tensorflow-cpu`; without
     # CUDA libraries it runs on the CPU, too.
-    cpu = "tensorflow" if keras else "tensorflow-cpu"
+    cpu = "tensorflow" if beside else "tensorflow-cpu"
     return {
         "optional-dependencies": {
-            "cpu": [f"{cpu}=={version}", *keras],
-            "gpu": [f"tensorflow[and-cuda]=={version}", *keras],
+            "cpu": [f"{cpu}=={version}", *beside],
+            "gpu": [f"tensorflow[and-cuda]=={version}", *beside],
         }
     }
 

@@ -28,6 +28,7 @@ PYTHONS = {
 }
 LAST_PATCHES = {15: 1, 16: 2, 17: 1, 18: 1, 19: 1, 20: 0, 21: 0}  # of each minor release
 FIRST_MINOR_WITHOUT_KERAS_2 = 16
+MINOR_WITHOUT_PROTOBUF_7 = 20  # it writes graphs with what protobuf 7 lacks, and does not say so
 FIRST_MINOR_WITHOUT_HOROVOD_XLA = 19  # Horovod 0.28.1's ops for XLA do not compile any more
 TESTED_VERSIONS = ("2.15.1", "2.21.0")  # by every run of all tests; the first that fits, in full
 
@@ -98,10 +99,12 @@ def _exists(minor: int, python: tuple) -> bool:
     return (3, first) <= python <= (3, last)
 
 
-def keras_requirement(version: str) -> list:
-    """Keras 2 for this TensorFlow; up to 2.15 it comes along."""
+def companions(version: str) -> list:
+    """What TensorFlow does not bring: Keras 2, which comes along up to 2.15, and a protobuf that it
+    can use."""
     major, minor, _ = version.split(".", 2)
-    return [f"tf-keras=={major}.{minor}.*"] if int(minor) >= FIRST_MINOR_WITHOUT_KERAS_2 else []
+    keras = [f"tf-keras=={major}.{minor}.*"] if int(minor) >= FIRST_MINOR_WITHOUT_KERAS_2 else []
+    return keras + (["protobuf<7"] if int(minor) == MINOR_WITHOUT_PROTOBUF_7 else [])
 
 
 def has_horovod_xla(version: str) -> bool:
@@ -177,7 +180,7 @@ def main() -> None:
     parser.add_argument("--default", action="store_true", help="print the default version")
     parser.add_argument("--other", metavar="VERSION", help="print a tested version but this one")
     parser.add_argument("--check", metavar="VERSION", help="fail unless this one is supported")
-    parser.add_argument("--keras", metavar="VERSION", help="print the Keras 2 that pip installs")
+    parser.add_argument("--companions", metavar="VERSION", help="print what pip installs beside it")
     parser.add_argument("--directory", help="describe this package directory")
     arguments = parser.parse_args()
     try:
@@ -187,8 +190,8 @@ def main() -> None:
             print(other_version(arguments.other) or "")
         elif arguments.check is not None:
             check_version(arguments.check)
-        elif arguments.keras:
-            print(*keras_requirement(arguments.keras))
+        elif arguments.companions:
+            print(*companions(arguments.companions))
         else:
             _describe(arguments.directory)
     except (ValueError, FileNotFoundError) as error:

@@ -59,11 +59,11 @@ def check(wheel: Path, python: str, release: str, with_tests: bool) -> None:
     print(f"{wheel.name} on Python {python} with TensorFlow {release}")
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([f"python{python}", "-m", "venv", folder], check=True)
-        keras = tensorflow_install.keras_requirement(release)
-        environment = Environment(Path(folder), {"TF_USE_LEGACY_KERAS": "1"} if keras else {})
+        beside = tensorflow_install.companions(release)
+        environment = Environment(Path(folder), {"TF_USE_LEGACY_KERAS": "1"} if beside else {})
         # tf-keras without its dependency `tensorflow`, which would lie over tensorflow-cpu.
         environment.install(f"tensorflow-cpu=={release}")
-        for requirement in keras:
+        for requirement in beside:
             environment.install("--no-deps", requirement)
         began = time.perf_counter()
         environment.install(wheel)
@@ -80,7 +80,7 @@ def check(wheel: Path, python: str, release: str, with_tests: bool) -> None:
             environment.python(*launcher, script)
         print("  doctor, demo, programs of README and quick start: passed", flush=True)
         if with_tests:
-            run_short_suite(environment, has_keras_3=bool(keras))
+            run_short_suite(environment, has_keras_3=bool(beside))
 
 
 def run_short_suite(environment: "Environment", has_keras_3: bool) -> None:

@@ -61,6 +61,7 @@ def examine(script: str | None = None) -> list[Finding]:
     findings = [_import_name(script), _engine(), _tensorflow(tensorflow)]
     if "version" in tensorflow:
         findings.append(_keras(tensorflow["version"]))
+        findings.extend(_protobuf(tensorflow["version"]))
         findings.append(_op_library(tensorflow["version"]))
         findings.append(_horovod(tensorflow["version"]))
         findings.append(_integrations(has_horovod=findings[-1].status == "ok"))
@@ -137,6 +138,16 @@ def _keras(tensorflow_version: str) -> Finding:
         else "; set TF_USE_LEGACY_KERAS=1 if your script uses tf.keras itself"
     )
     return Finding("ok", "Keras 2", f"tf-keras {installed}{hint}")
+
+
+def _protobuf(tensorflow_version: str) -> list[Finding]:
+    installed = _installed_version("protobuf") or ""
+    if not tensorflow_version.startswith("2.20.") or int(installed.split(".")[0] or 0) < 7:
+        return []
+    text = (
+        f"{installed}: TensorFlow {tensorflow_version} writes no graphs, as monitored sessions do"
+    )
+    return [Finding("missing", "protobuf", text, "pip install 'protobuf<7'")]
 
 
 def _op_library(tensorflow_version: str) -> Finding:

@@ -111,9 +111,13 @@ def test_the_other_tested_version(tensorflow_install, monkeypatch, python, defau
     assert {version: tensorflow_install.other_version(version) for version in others} == others
 
 
-@pytest.mark.parametrize("version, keras", [("2.15.1", []), ("2.21.0", ["tf-keras==2.21.*"])])
-def test_newer_tensorflow_needs_keras_2(version, keras):
-    assert run_script("--keras", version).stdout.split() == keras
+@pytest.mark.parametrize("version, packages", [
+    ("2.15.1", []),
+    ("2.20.0", ["tf-keras==2.20.*", "protobuf<7"]),
+    ("2.21.0", ["tf-keras==2.21.*"]),
+])  # fmt: skip
+def test_what_newer_tensorflow_does_not_bring(version, packages):
+    assert run_script("--companions", version).stdout.split() == packages
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,16 @@ def test_keras_has_to_match(monkeypatch, tensorflow, keras, status, words):
     assert finding.status == status and words in finding.text
 
 
+@pytest.mark.parametrize("tensorflow, protobuf, remedies", [
+    ("2.20.0", "7.36.2", ["pip install 'protobuf<7'"]),
+    ("2.20.0", "6.33.0", []),
+    ("2.21.0", "7.36.2", []),
+])  # fmt: skip
+def test_protobuf_has_to_match(monkeypatch, tensorflow, protobuf, remedies):
+    monkeypatch.setattr(doctor, "_installed_version", lambda name: protobuf)
+    assert [finding.remedy for finding in doctor._protobuf(tensorflow)] == remedies
+
+
 @pytest.mark.parametrize(
     "why, words",
     [("", "built with CUDA"), ("there is no CUDA compiler", "CPU only, because there is no CUDA")],
