@@ -13,6 +13,7 @@ import tensorflow as tf
 import sok_compat as sok
 from sok_compat import checkpoint
 from sok_compat.deeprec.optimizer_rules import stock_optimizers
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
 from sok_compat.tables.rows.row_writes import write_rows
 from tests.support.lookups import lookup
@@ -278,7 +279,7 @@ def test_stock_optimizers_outside_of_a_scope_are_refused(dtype):
         with refused, sok.OptimizerScope([table]):
             tf1.train.AdadeltaOptimizer(0.1).minimize(loss)
         for name in ("SGD", "RMSprop", "Adamax", "Nadam"):  # whose scatters TensorFlow refuses
-            optimizer = getattr(tf.keras.optimizers.legacy, name)(0.1)
+            optimizer = getattr(keras.optimizers.legacy, name)(0.1)
             gradients = tf.gradients(loss, [table])
             refused = pytest.raises(NotImplementedError, match=f"{name} of TensorFlow cannot upda")
             with refused, sok.OptimizerScope([table]):
@@ -330,7 +331,7 @@ def test_a_scope_takes_what_reads_and_writes_all_rows(dtype):
 @pytest.mark.parametrize("make", [
     lambda: tf1.train.AdadeltaOptimizer(0.1),
     lambda: tf1.train.AdagradOptimizer(0.1),
-    lambda: tf.keras.optimizers.legacy.Adagrad(0.1),
+    lambda: keras.optimizers.legacy.Adagrad(0.1),
     lambda: stock_optimizers.AdagradOptimizer(0.1),
 ])  # fmt: skip
 def test_optimizers_with_ops_of_tensorflow_are_refused_in_eager_mode(dtype, make):
