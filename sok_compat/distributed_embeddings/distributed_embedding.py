@@ -32,7 +32,6 @@ from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import keras, members
 from sok_compat.tables import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
-from sok_compat.training.stock_slots import make_slots_as_planes
 
 if TYPE_CHECKING:
     import os
@@ -365,5 +364,4 @@ def _tell_tensorflow_of_tables() -> None:
     """Needed on ranks without tables, too: they share those of others."""
     save_tables_in_checkpoints()
     update_rows_in_use_in_keras()
-    make_slots_as_planes()
     integrations.expect_tables()

@@ -93,7 +93,7 @@ def load(
     """
     variables, session = _checked_variables("sok.load", load_vars), _session("sok.load", sess)
     if optimizer is not None and session is None:
-        make_slots_of_tables(_optimizer_in(optimizer), variables, variables)
+        make_slots_of_tables(_optimizer_in(optimizer), variables)
     dumps, folder = _dumps_of(variables, optimizer), os.fspath(path)
     run_logged(
         f"loading {folder}",

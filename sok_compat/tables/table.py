@@ -31,6 +31,7 @@ from sok_compat.tables.rows.scatter_functions import scatter_by_methods
 from sok_compat.tables.shows import Shown
 from sok_compat.tables.slots.registry import Slots
 from sok_compat.tables.slots.slot_variable import SlotVariable
+from sok_compat.tables.slots.stock_slots import make_slots_as_planes
 from sok_compat.tables.stored.description import describe_in_graph
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table_arguments import (
@@ -393,3 +394,4 @@ class Table(TableInterface):
 integrations.when_there_are_tables(lambda: accept_strategies(is_part_of_table))
 integrations.when_there_are_tables(scatter_by_methods)
 integrations.when_there_are_tables(update_rows_of_gradients)
+integrations.when_there_are_tables(make_slots_as_planes)

@@ -17,9 +17,9 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import keras_3, members
 from sok_compat.tables.rows.shown_rows import showing_some_rows
+from sok_compat.tables.slots.slot_creation import make_slot
 from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
-from sok_compat.training.slot_creation import make_slot
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -32,12 +32,12 @@ from sok_compat.tables.rows.shown_rows import (
     showing_rows_in_use,
     showing_some_rows,
 )
+from sok_compat.tables.slots.slot_creation import make_slot_or_variable
 from sok_compat.tables.slots.slot_names import owner_by_name
 from sok_compat.tables.slots.slot_variable import SlotVariable
+from sok_compat.tables.slots.stock_slots import has_slots_saved_with_it, slots_apart
 from sok_compat.tables.table import Table
 from sok_compat.training.keras_3_tables import adapt_optimizers_of_keras_3, check_optimizer
-from sok_compat.training.slot_creation import make_slot_or_variable
-from sok_compat.training.stock_slots import has_slots_saved_with_it, slots_apart
 
 # {optimizer: unique ids of tables with planes as slots}
 _tables_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()

@@ -18,8 +18,9 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import has_keras_2, keras_optimizers, make_slots, members
 from sok_compat.tables.rows.optimizer_updates import check_stock_optimizer
 from sok_compat.tables.rows.row_generations import rows_of_gradient
-from sok_compat.tables.rows.shown_rows import showing_all_rows, showing_rows_of, showing_some_rows
+from sok_compat.tables.rows.shown_rows import showing_all_rows, showing_rows_of
 from sok_compat.tables.slots.slot_variable import SlotVariable
+from sok_compat.tables.slots.stock_slots import create_slots
 from sok_compat.tables.table import Table
 from sok_compat.training.update_scope import UpdateScope
 
@@ -45,14 +46,13 @@ def apply_to_rows_of_gradients(
     for gradient, variable in grads_and_vars:
         if isinstance(variable, Table) and not _calls_methods(optimizer, gradient):
             check_stock_optimizer(variable, optimizer, is_in_scope=True)
-    make_slots_of_tables(optimizer, variables, tables)
+    make_slots_of_tables(optimizer, variables)
     grads_and_vars = [(rows_of_gradient(v, g), v) for g, v in grads_and_vars]
     with contextlib.ExitStack() as stack:
         if not _lets_rows_decay(optimizer):
             stack.enter_context(UpdateScope(tables))
             for table in tables:
                 stack.enter_context(showing_all_rows(table))
-            stack.enter_context(_with_methods(optimizer, _no_slots_to_make(optimizer)))
             return optimizer.apply_gradients(grads_and_vars, **kwargs)
         shown = []
         for gradient, variable in grads_and_vars:
@@ -75,13 +75,6 @@ def _with_methods(optimizer: Any, methods: dict[str, Callable[..., Any]]) -> Ite
     finally:
         for name in methods:
             del optimizer.__dict__[name]
-
-
-def _no_slots_to_make(optimizer: Any) -> dict[str, Callable[..., Any]]:
-    """Slots exist by then, and some optimizers of tf.train look for them by the number of rows,
-    which a table without a capacity does not have."""
-    is_of_train = isinstance(optimizer, tf.compat.v1.train.Optimizer)
-    return {"_create_slots": lambda variables: None} if is_of_train else {}
 
 
 def is_newer_keras(optimizer: Any) -> bool:
@@ -113,20 +106,14 @@ def _lets_rows_decay(optimizer: Any) -> bool:
     return members.updates_sparsely_as(optimizer, _legacy.Adam, _legacy.Nadam)
 
 
-def make_slots_of_tables(
-    optimizer: Any, variables: Sequence[tf.Variable], tables: Sequence[Table]
-) -> None:
-    """Makes an optimizer's slots of variables, the `tables` among them, unless they exist."""
+def make_slots_of_tables(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
+    """Makes an optimizer's slots of variables, tables among them, unless they exist."""
     # Before a table shows the rows of a gradient: slots have those of the table.
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(tf.init_scope())
-        if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
-            make_slots(optimizer, variables)
-            return
-        for table in tables:  # some of tf.train's need a known number of rows
-            if tf.executing_eagerly() or tf.compat.dimension_value(table.shape[0]) is None:
-                stack.enter_context(showing_some_rows(table))
-        members.create_slots(optimizer, variables)
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        create_slots(optimizer, variables)
+        return
+    with tf.init_scope():
+        make_slots(optimizer, variables)
 
 
 def slots_by_name(optimizer: Any, table: Table) -> dict[str, SlotVariable]:

@@ -41,7 +41,7 @@ FORBIDDEN_IMPORTS = [
     ("checkpoint/parts/x.py", "from sok_compat.checkpoint.saver.tf_saver import save"),
     ("checkpoint/objects/x.py", "from sok_compat.checkpoint.loading.warm_start import assign_from"),
     ("ranks/job.py", "if TYPE_CHECKING:\n    from sok_compat.ranks.mpi.job import MpiJob"),
-    ("training/stock_slots.py", "from sok_compat.training import stock_rules"),
+    ("training/stock_rules.py", "from sok_compat.training import fused_adam"),
     ("sparse_operation_kit/lookup.py", "from sok_compat.sparse_operation_kit import experiment"),
 ]
 NAMES_OF_RANKS = [

@@ -29,6 +29,7 @@ from sok_compat.runtime.tf_versions import keras_3
 from sok_compat.tables.known_tables import is_part_of_table, is_shared_table
 from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
+from sok_compat.tables.slots.stock_slots import make_slots_as_planes
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from tests.docs.documents import ROOT
 from tests.support.processes.subprocess_python import run_python
@@ -82,6 +83,7 @@ BY_WHOM = {
     "tf.distribute.get_strategy().extended.colocate_vars_with": accept_all_strategies,
     "tf.keras.optimizers.Optimizer.build": update_rows_in_use_in_keras,
     "tf.keras.optimizers.LossScaleOptimizer.check_finite": update_rows_in_use_in_keras,
+    "tf.compat.v1.train.Optimizer.apply_gradients": make_slots_as_planes,
     "tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs": update_rows_of_gradients,
     "tf.scatter_update and its like, their ops": scatter_by_methods,
     "tf.scatter_nd_update and its like, their ops": scatter_by_methods,
@@ -202,6 +204,7 @@ OF_ONE_PROCESS = [
     "tf.distribute.StrategyExtended.colocate_vars_with",
     "tf.distribute.get_strategy().extended.colocate_vars_with",
     "tf.keras.optimizers.Optimizer.build",
+    "tf.compat.v1.train.Optimizer.apply_gradients",
     "tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs",
     "tf.scatter_update and its like, their ops",
     "tf.scatter_nd_update and its like, their ops",

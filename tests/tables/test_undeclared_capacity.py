@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables without a capacity: as those with one, however often they grow; and hundreds of them."""
 
+import contextlib
 import threading
 
 import numpy as np
@@ -82,17 +83,25 @@ def stock_sparse_momentum(run, table):
     return update
 
 
-def in_scope(make):
+def stock(make, scope):
     def rule(run, table):
         optimizer = make()
 
         def update(loss_of):
-            with sok_compat.OptimizerScope([table]):
+            with scope([table]):
                 return run.apply(optimizer, loss_of, table)
 
         return update
 
     return rule
+
+
+def in_scope(make):
+    return stock(make, sok_compat.OptimizerScope)
+
+
+def without_scope(make):
+    return stock(make, contextlib.nullcontext)
 
 
 RULES = {
@@ -102,6 +111,12 @@ RULES = {
     "Keras Adagrad": in_scope(lambda: keras.optimizers.legacy.Adagrad(0.1)),
     "Keras Adam": in_scope(lambda: keras.optimizers.legacy.Adam(0.1)),
     "TF1 Momentum": in_scope(lambda: tf1.train.MomentumOptimizer(0.1, 0.9)),
+    "TF1 Ftrl": in_scope(lambda: tf1.train.FtrlOptimizer(0.1)),
+    "TF1 Adam, no scope": without_scope(lambda: tf1.train.AdamOptimizer(0.1)),
+    "TF1 ProximalAdagrad, no scope": without_scope(lambda: tf1.train.ProximalAdagradOptimizer(0.1)),
+    "TF1 centered RMSProp, no scope": without_scope(
+        lambda: tf1.train.RMSPropOptimizer(0.1, centered=True)
+    ),
 }
 
 

@@ -19,8 +19,8 @@ from sok_compat.deeprec.optimizer_rules.gradient_averages import AveragesGradien
 from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS, EmbeddingVariable
 from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.tables.rows.row_ids import giver_of_rows
+from sok_compat.tables.slots.slot_creation import constant_fill
 from sok_compat.tables.slots.slot_variable import SlotVariable
-from sok_compat.training.slot_creation import constant_fill
 from sok_compat.training.stock_rules import AppliedRule, Update, apply_together
 
 

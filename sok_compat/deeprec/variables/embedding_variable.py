@@ -38,7 +38,6 @@ from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.table import Table
 from sok_compat.tables.words import Words
-from sok_compat.training.stock_slots import make_slots_as_planes
 
 EMBEDDING_VARIABLES = "embedding_variables"  # collections
 EV_INIT_VAR_OPS = "ev_init_var_ops"
@@ -239,7 +238,6 @@ class EmbeddingVariable(RecordsKeys, Table):
 
 def _tell_tensorflow_of_tables() -> None:
     """Makes TensorFlow's savers, initializers from checkpoints, and optimizers handle tables."""
-    make_slots_as_planes()
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
 

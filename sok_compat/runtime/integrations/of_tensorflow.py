@@ -276,6 +276,15 @@ _OF_OPTIMIZERS = (
         of="_BaseOptimizer",
     ),
     _integration(
+        "tf.compat.v1.train.Optimizer.apply_gradients",
+        "slots are made where the number of a table's rows is not known, or is not to be",
+        "tables/test_undeclared_capacity",
+        lambda: tf.compat.v1.train.Optimizer,
+        "apply_gradients",
+        ("self", "grads_and_vars", "global_step", "name", "skip_gradients_aggregation"),
+        of="Optimizer",
+    ),
+    _integration(
         "tf.compat.v1.train.Optimizer.apply_gradients, outside of graphs",
         "a gradient of a table is applied to the rows that its keys have then, or raises",
         "variables/test_rows_of_gradients",

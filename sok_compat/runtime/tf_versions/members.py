@@ -116,6 +116,16 @@ def create_slots(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
     optimizer._create_slots(variables)
 
 
+@contextlib.contextmanager
+def without_creating_slots(optimizer: Any) -> Iterator[None]:
+    """Context in which an optimizer of tf.compat.v1.train creates no slots, as they exist."""
+    optimizer.__dict__["_create_slots"] = lambda variables: None
+    try:
+        yield
+    finally:
+        del optimizer.__dict__["_create_slots"]
+
+
 def slot_key(variable: tf.Variable) -> Any:
     """The key of a variable among the slots of an optimizer of tf.compat.v1.train."""
     return variable._graph_key, variable._unique_id

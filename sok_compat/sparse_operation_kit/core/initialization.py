@@ -13,7 +13,6 @@ from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
-from sok_compat.training.stock_slots import make_slots_as_planes
 
 _logger = logging.getLogger(__name__)
 _COLLECTION = "SparseOperationKitInit"
@@ -42,7 +41,6 @@ def tell_tensorflow_of_tables() -> None:
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
     update_rows_in_use_in_keras()
-    make_slots_as_planes()
 
 
 _eager_initialization: Initialization | None = None

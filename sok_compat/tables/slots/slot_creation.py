@@ -5,22 +5,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.shown_rows import is_showing_some_rows
 from sok_compat.tables.slots.slot_names import owner_by_name
 from sok_compat.tables.slots.slot_variable import SlotVariable
 
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
-
 
 def make_slot_or_variable(
-    tables: Sequence[Table], next_creator: Callable[..., Any], kwargs: dict[str, Any]
+    tables: Sequence[TableInterface], next_creator: Callable[..., Any], kwargs: dict[str, Any]
 ) -> tf.Variable:
     """Creates a variable, for tf.variable_creator_scope.
 
@@ -50,7 +48,7 @@ def make_slot_or_variable(
     return SlotVariable(table, kwargs["name"], width, float(fill), is_vector)
 
 
-def make_slot(table: Table, name: str, initial_value: Any) -> SlotVariable:
+def make_slot(table: TableInterface, name: str, initial_value: Any) -> SlotVariable:
     """Creates the slot of a table that has `initial_value`.
 
     Raises:
@@ -65,7 +63,7 @@ def make_slot(table: Table, name: str, initial_value: Any) -> SlotVariable:
     return SlotVariable(table, name, table.dim, float(fill))
 
 
-def _of_known_shape(initial_value: Any, table: Table) -> Any:
+def _of_known_shape(initial_value: Any, table: TableInterface) -> Any:
     """Replaces Keras's function for a slot of unknown shape, of a table without a capacity, by one
     for a single row, as the value is only inspected."""
     is_keras = isinstance(initial_value, functools.partial) and "shape" in initial_value.keywords
@@ -76,7 +74,7 @@ def _of_known_shape(initial_value: Any, table: Table) -> Any:
     return functools.partial(initial_value, shape=[1, table.dim])
 
 
-def _fill_value(initial_value: Any, table: Table) -> float | np.float32 | None:
+def _fill_value(initial_value: Any, table: TableInterface) -> float | np.float32 | None:
     """Returns the constant initial value of a slot of the table's shape; None for other slots.
 
     Never computes the value, which has the size of the declared capacity.
@@ -94,7 +92,7 @@ def _fill_value(initial_value: Any, table: Table) -> float | np.float32 | None:
     return float(first) if tf.reduce_all(tf.equal(initial_value, first)) else None
 
 
-def _has_shape_of_rows(shape: tf.TensorShape, table: Table) -> bool:
+def _has_shape_of_rows(shape: tf.TensorShape, table: TableInterface) -> bool:
     """Whether it is the shape that `table` shows (rows/shown_rows.py), or has one number a row.
 
     DeepRec's variables show the shape of one row.

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -14,9 +15,10 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import NoDependency, members
 from sok_compat.tables.declared_capacity import warn_of_declared_capacity
+from sok_compat.tables.interface import TableInterface
+from sok_compat.tables.rows.shown_rows import showing_some_rows
+from sok_compat.tables.slots.slot_creation import make_slot_or_variable
 from sok_compat.tables.slots.slot_variable import SlotVariable
-from sok_compat.tables.table import Table
-from sok_compat.training.slot_creation import make_slot_or_variable
 
 # For each open `slots_apart`: the slots made so far that are saved with their variables.
 _apart: list[list[tf.Variable]] = []
@@ -28,11 +30,38 @@ def make_slots_as_planes() -> None:
     Each rank's slots then have its own rows, and are saved with their table. Slots of variables
     with `noted_slots` are registered there.
     """
-    integrations.when_there_are_tables(_change)
-
-
-def _change() -> None:
     around_slots(_making_planes)
+    integrations.apply("tf.compat.v1.train.Optimizer.apply_gradients", _with_slots_before)
+
+
+def create_slots(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
+    """Creates an optimizer's slots, where it is one of tf.compat.v1.train, unless they exist."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(tf.init_scope())
+        for table in filter(_has_unknown_rows, variables):
+            stack.enter_context(showing_some_rows(table))
+        members.create_slots(optimizer, variables)
+
+
+def _has_unknown_rows(variable: tf.Variable) -> bool:
+    """Whether it is a table whose number of rows optimizers must not see as they make slots."""
+    is_table = isinstance(variable, TableInterface)
+    is_grown = is_table and tf.compat.dimension_value(variable.shape[0]) is None
+    return is_grown or (is_table and tf.executing_eagerly())
+
+
+def _with_slots_before(apply_gradients: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(apply_gradients)
+    def apply(self, grads_and_vars, *args, **kwargs):
+        grads_and_vars = tuple(grads_and_vars)
+        variables = [variable for gradient, variable in grads_and_vars if gradient is not None]
+        if not any(map(_has_unknown_rows, variables)):
+            return apply_gradients(self, grads_and_vars, *args, **kwargs)
+        create_slots(self, variables)
+        with members.without_creating_slots(self):
+            return apply_gradients(self, grads_and_vars, *args, **kwargs)
+
+    return apply
 
 
 def has_slots_saved_with_it(variable: tf.Variable) -> bool:
@@ -67,7 +96,7 @@ def slots_apart(optimizer: Any) -> Iterator[None]:
 
 def _making_planes(variable: tf.Variable) -> AbstractContextManager[Any]:
     is_noted = hasattr(variable, "noted_slots")
-    makes_planes = isinstance(variable, Table)
+    makes_planes = isinstance(variable, TableInterface)
     if not (is_noted or makes_planes or (_apart and has_slots_saved_with_it(variable))):
         return contextlib.nullcontext()
 
