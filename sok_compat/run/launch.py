@@ -56,13 +56,13 @@ def main(arguments: Sequence[str]) -> None:
         COLLECTIVE_STRATEGY.value()  # the processes inherit it
     except ValueError as error:
         _refuse(str(error))
-    num_processes = None
-    by_mpi = arguments[:1] == ["--mpi"]
-    if by_mpi:
-        arguments = arguments[1:]
-    if arguments[:1] == ["-np"]:
-        num_processes = _checked_number(arguments[1] if len(arguments) > 1 else "nothing")
-        arguments = arguments[2:]
+    num_processes, by_mpi = None, False
+    while arguments[:1] in (["--mpi"], ["-np"]):
+        if arguments[0] == "--mpi":
+            by_mpi, arguments = True, arguments[1:]
+        else:
+            num_processes = _checked_number(arguments[1] if len(arguments) > 1 else "nothing")
+            arguments = arguments[2:]
     if not arguments:
         _refuse("a command is missing")
     command = list(arguments)

@@ -149,11 +149,14 @@ sys.exit(4 * (rank == 1))
 
 
 @pytest.mark.skipif(why_no_mpi() is not None, reason=why_no_mpi() or "")
-@pytest.mark.parametrize("start, options", [(MODULE, ["--mpi"]), (WITHOUT_HOROVOD, [])])
+@pytest.mark.parametrize("start, options", [
+    (MODULE, ["--mpi", "-np", "2"]), (MODULE, ["-np", "2", "--mpi"]),
+    (WITHOUT_HOROVOD, ["-np", "2"]),
+])  # fmt: skip
 def test_mpiexec_starts_processes_where_it_is_asked_for_or_horovod_is_missing(
     folder, start, options
 ):
-    command = [*options, "-np", "2", sys.executable, "-c", MPI]
+    command = [*options, sys.executable, "-c", MPI]
     status, printed, message = launch(*command, cwd=folder, start=start)
     assert "rank 0 of 2, sum 3" in printed and "rank 1 of 2, sum 3" in printed, message
     assert status == 4
