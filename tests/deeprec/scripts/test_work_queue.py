@@ -111,7 +111,8 @@ def write_files(folder):
 @pytest.mark.parametrize("arguments, error, message", [
     (dict(works=[]), ValueError, "works must have at least one item"),
     (dict(works=[1]), TypeError, r"works must be strings, got \[1\]"),
-    (dict(works=["a"], num_epochs=0), ValueError, "must be None or an int >= 1, got 0"),
+    (dict(works=["a"], num_epochs=0), ValueError, "num_epochs must be an int >= 1, got 0"),
+    (dict(works=["a"], num_epochs=True), ValueError, "num_epochs must be an int >= 1, got True"),
 ])  # fmt: skip
 def test_bad_arguments(arguments, error, message):
     with pytest.raises(error, match=message):

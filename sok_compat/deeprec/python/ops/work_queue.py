@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.ranks.identity import current_ranks, random_seed
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.tf_versions import silence_deprecation
 
 _logger = logging.getLogger("sok_compat")
@@ -56,8 +57,8 @@ class WorkQueue:
             raise ValueError("WorkQueue: works must have at least one item, got none")
         if not all(isinstance(work, (str, bytes)) for work in works):
             raise TypeError(f"WorkQueue: works must be strings, got {works!r}")
-        if num_epochs is not None and (not isinstance(num_epochs, int) or num_epochs < 1):
-            raise ValueError(f"WorkQueue: num_epochs must be None or an int >= 1, got {num_epochs}")
+        if num_epochs is not None:
+            num_epochs = checked_count("WorkQueue: num_epochs", num_epochs, least=1)
         self._works = [_bytes(prefix or "") + _bytes(work) for work in works]
         self._num_epochs = tf.int64.max if num_epochs is None else num_epochs
         self._shuffle = shuffle
