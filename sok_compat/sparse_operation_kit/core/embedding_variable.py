@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 import weakref
 from typing import Any
 
@@ -118,7 +117,10 @@ class EmbeddingVariable(Table):
         """Returns the table with that `emb_handle`, or None."""
         return _by_handle.get(id(handle))
 
-    m_var_name = property(operator.attrgetter("table_name"), doc="The name without ':0'.")
+    @property
+    def m_var_name(self) -> str:
+        """The name without ':0'."""
+        return self.table_name
 
     @property
     def values(self) -> tuple[EmbeddingVariable]:
@@ -131,13 +133,42 @@ class EmbeddingVariable(Table):
             raise AttributeError(f"{self.m_var_name} was made without a strategy: it has no values")
         return (self,)
 
-    emb_handle = m_handle = property(operator.attrgetter("table_handle"), doc="The table's handle.")
-    tf_handle = property(operator.attrgetter("handle"), doc="The handle of the rows.")
-    m_unique_id = property(operator.attrgetter("_unique_id"), doc="Unique in the process.")
-    m_use_hashtable = property(operator.attrgetter("use_hash_index"), doc="Whether any key fits.")
-    m_key_dtype = property(operator.attrgetter("key_dtype"), doc="tf.int64 or tf.uint32.")
-    m_dtype = property(lambda self: tf.float32, doc="The dtype of the rows, tf.float32.")
-    m_shape_per_gpu = property(lambda self: [self.capacity, self.dim], doc="[capacity, dim]")
+    @property
+    def emb_handle(self) -> tf.Tensor:
+        """The table's handle."""
+        return self.table_handle
+
+    m_handle = emb_handle
+
+    @property
+    def tf_handle(self) -> tf.Tensor:
+        """The handle of the rows."""
+        return self.handle
+
+    @property
+    def m_unique_id(self) -> str:
+        """Unique in the process."""
+        return self._unique_id
+
+    @property
+    def m_use_hashtable(self) -> bool:
+        """Whether any key fits."""
+        return self.use_hash_index
+
+    @property
+    def m_key_dtype(self) -> tf.DType:
+        """tf.int64 or tf.uint32."""
+        return self.key_dtype
+
+    @property
+    def m_dtype(self) -> tf.DType:
+        """The dtype of lookups, tf.float32."""
+        return tf.float32
+
+    @property
+    def m_shape_per_gpu(self) -> list[int | None]:
+        """[capacity, dim]"""
+        return [self.capacity, self.dim]
 
     @property
     def m_initial_value(self) -> tf.Tensor | str:
