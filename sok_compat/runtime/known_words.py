@@ -50,7 +50,7 @@ def raise_for_unknown_words(user: str, given: Iterable[str], known: Iterable[str
         raise TypeError(f"{user} has no argument {word!r}: {way_out}")
 
 
-def checks_words(others: Iterable[str]) -> Callable[[_Init], _Init]:
+def checks_words(others: Iterable[str] = ()) -> Callable[[_Init], _Init]:
     """Makes an `__init__` raise for unknown words, before Python misses those that were meant.
 
     Args:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import sok_compat as sok
+from sok_compat import deeprec
 from sok_compat import distributed_embeddings as de
 from sok_compat.deeprec.lookups.pipelining import staged
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
@@ -36,6 +37,10 @@ MISSPELT = [
     (de.Embedding, "output_dims", "output_dim"),
     (de.IntegerLookup, "max_token", "max_tokens"),
     (functools.partial(staged, 0), "num_thread", "num_threads"),
+    (deeprec.StorageOption, "storage_sizes", "storage_size"),
+    (deeprec.CounterFilter, "filter_frq", "filter_freq"),
+    (deeprec.train.MonitoredTrainingSession, "save_checkpoints_sec", "save_checkpoint_secs"),
+    (deeprec.train.AdagradDecayOptimizerV2, "accumulator_decay_stp", "accumulator_decay_step"),
 ]
 
 

@@ -19,6 +19,7 @@ from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.run_folders import share_folder
 from sok_compat.ranks.current_job import active_job
 from sok_compat.ranks.identity import current_ranks
+from sok_compat.runtime.known_words import raise_for_unknown_words
 from sok_compat.runtime.tf_versions import members
 
 _SIGNATURE = inspect.signature(tf.train.MonitoredTrainingSession)
@@ -46,6 +47,8 @@ def monitored_training_session(
       ValueError: save_summaries_secs on several ranks; save_incremental_checkpoint_secs without a
         checkpoint_dir, or with a scaffold whose saver is not an IncrementalSaver.
     """
+    known = (*_SIGNATURE.parameters, "save_incremental_checkpoint_secs")
+    raise_for_unknown_words("tf.train.MonitoredTrainingSession", kwargs, known)
     options: dict[str, Any] = _SIGNATURE.bind(*args, **kwargs).arguments
     if save_incremental_checkpoint_secs:
         _save_increments(options, save_incremental_checkpoint_secs)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from sok_compat.deeprec.optimizer_rules.ordinary_updates import ActsFirst
 from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdagradOptimizer
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
+from sok_compat.runtime.known_words import raise_for_unknown_words
 from sok_compat.tables.stored.description import set_value_if_not_saved
 from sok_compat.training.update_lock import alone
 
@@ -140,5 +141,7 @@ class AdagradDecayOptimizerV2(AdagradDecayOptimizer):
           *args, **kwargs: see AdagradDecayOptimizer.
           name: of the optimizer and its slots.
         """
-        given = inspect.signature(super().__init__).bind(*args, **kwargs).arguments
+        signature = inspect.signature(super().__init__)
+        raise_for_unknown_words(type(self).__name__, kwargs, signature.parameters)
+        given = signature.bind(*args, **kwargs).arguments
         super().__init__(**{"name": name, **given})

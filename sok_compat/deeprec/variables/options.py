@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from sok_compat.deeprec.variables.protocol_enum import ProtocolEnum
 from sok_compat.runtime.checked_values import checked_count, checked_number, checked_text
+from sok_compat.runtime.known_words import checks_words
 from sok_compat.tables.first_value import Initializer
 
 _logger = logging.getLogger("sok_compat")
@@ -65,6 +66,7 @@ class InitializerOption:
       default_value_no_permission: the value of lookups of keys that a filter has not admitted.
     """
 
+    @checks_words()
     def __init__(
         self,
         initializer: InitializerOfRows = None,
@@ -91,6 +93,7 @@ class GlobalStepEvict:
     API of DeepRec.
     """
 
+    @checks_words()
     def __init__(self, steps_to_live: int | None = None) -> None:
         """Sets the attribute.
 
@@ -111,6 +114,7 @@ class L2WeightEvict:
     API of DeepRec.
     """
 
+    @checks_words()
     def __init__(self, l2_weight_threshold: float = -1.0) -> None:
         """Sets the attribute.
 
@@ -135,6 +139,7 @@ class CounterFilter:
     Until then, lookups give InitializerOption's default_value_no_permission. API of DeepRec.
     """
 
+    @checks_words()
     def __init__(self, filter_freq: int = 0) -> None:
         """Sets the attribute.
 
@@ -155,6 +160,7 @@ class CBFFilter:
     Without these two arguments, counts are exact.
     """
 
+    @checks_words()
     def __init__(
         self,
         filter_freq: int = 0,
@@ -215,6 +221,7 @@ class StorageOption:
     of HBM in front of another tier, DRAM is used.
     """
 
+    @checks_words()
     def __init__(
         self,
         storage_type: StorageType | int | None = None,
@@ -278,6 +285,7 @@ class CheckpointOption:
       always_load_from_specific_ckpt, init_data_source: not supported; see check_is_supported.
     """
 
+    @checks_words()
     def __init__(
         self,
         ckpt_to_load_from: str | os.PathLike[str] | None = None,
@@ -309,6 +317,7 @@ class EmbeddingVariableOption:
       init: an InitializerOption.
     """
 
+    @checks_words()
     def __init__(
         self,
         ht_type: str = "",
