@@ -9,9 +9,11 @@ import sys
 import pytest
 
 import sok_compat as sok
-from sok_compat import deeprec
 from sok_compat import distributed_embeddings as de
+from sok_compat.deeprec.collective.sessions_of_ranks import monitored_training_session
 from sok_compat.deeprec.lookups.pipelining import staged
+from sok_compat.deeprec.optimizer_rules.adagrad_decay_optimizers import AdagradDecayOptimizerV2
+from sok_compat.deeprec.variables.options import CounterFilter, StorageOption
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from sok_compat.sparse_operation_kit.embeddings.tf_distributed_embedding import (
     TFDistributedEmbedding,
@@ -37,10 +39,10 @@ MISSPELT = [
     (de.Embedding, "output_dims", "output_dim"),
     (de.IntegerLookup, "max_token", "max_tokens"),
     (functools.partial(staged, 0), "num_thread", "num_threads"),
-    (deeprec.StorageOption, "storage_sizes", "storage_size"),
-    (deeprec.CounterFilter, "filter_frq", "filter_freq"),
-    (deeprec.train.MonitoredTrainingSession, "save_checkpoints_sec", "save_checkpoint_secs"),
-    (deeprec.train.AdagradDecayOptimizerV2, "accumulator_decay_stp", "accumulator_decay_step"),
+    (StorageOption, "storage_sizes", "storage_size"),
+    (CounterFilter, "filter_frq", "filter_freq"),
+    (monitored_training_session, "save_checkpoints_sec", "save_checkpoint_secs"),
+    (AdagradDecayOptimizerV2, "accumulator_decay_stp", "accumulator_decay_step"),
 ]
 
 
