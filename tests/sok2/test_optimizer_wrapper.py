@@ -311,6 +311,28 @@ def test_sgd(sok, kind):
     assert step.numpy() == 1
 
 
+@pytest.mark.parametrize("name", ["tf.train GradientDescent", "tf.train Adam", "legacy Adamax"])
+def test_rows_of_two_bytes_in_a_graph(sok, name):
+    found = {}
+    for dtype in (tf.float32, tf.bfloat16):
+        with tf.Graph().as_default():
+            variable, wrapper = (
+                sok.DynamicVariable(3, "ones", dtype=dtype),
+                sok.OptimizerWrapper(OPTIMIZERS[name]()),
+            )
+            loss = loss_of(tf.nn.embedding_lookup(variable, tf.constant(TOUCHED)))
+            pairs = [(tf.gradients(loss, [variable])[0], variable)]
+            if name == "legacy Adamax" and dtype != tf.float32:
+                with pytest.raises(NotImplementedError, match="Adamax of TensorFlow cannot update"):
+                    wrapper.apply_gradients(pairs)
+                return
+            done = wrapper.apply_gradients(pairs)
+            with initialized_session() as session:
+                session.run(done)
+                found[dtype] = session.run(variable.export())[1]
+    np.testing.assert_allclose(found[tf.bfloat16], found[tf.float32], rtol=0.02)
+
+
 def test_checkpoints_have_rows_and_slots(sok, tmp_path):
     variable, static = made(sok, "dynamic"), made(sok, "static")
     wrapper = sok.OptimizerWrapper(legacy.Adam(0.1))

@@ -81,9 +81,10 @@ def _of_strategy(table: TableInterface, update: Callable[..., Any]) -> Callable[
 
     @functools.wraps(update)  # nested strategies wrap it again
     def update_rows(table, *args, **kwargs):
-        if table.shows_rows():
-            return update(table, *args, **kwargs)
         optimizer = maker_of(update)
+        if table.shows_rows():
+            with _raising_for_scatters(table, optimizer):
+                return update(table, *args, **kwargs)
         check_stock_optimizer(table, optimizer)
         gradients = [rows_of_gradient(table, each) for each in args[:1]]
         with showing_all_rows(table), _raising_for_scatters(table, optimizer):
@@ -96,13 +97,16 @@ def _of_train(update: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(update)
     def update_op(self, optimizer, g):
         table = self.target()
-        if not hasattr(table, "use_hash_index") or table.shows_rows():
+        if not hasattr(table, "use_hash_index"):
             return update(self, optimizer, g)
+        are_rows = table.shows_rows()
         is_descent = type(optimizer) is tf.compat.v1.train.GradientDescentOptimizer
         if is_descent and table.row_dtype != tf.float32 and isinstance(g, tf.IndexedSlices):
-            g = rows_of_gradient(table, g)
+            g = g if are_rows else rows_of_gradient(table, g)
             rate = tf.cast(members.learning_rate_tensor(optimizer), tf.float32)
             return scatter_rows(table, "sub", g.indices, rate * g.values) or tf.no_op()
+        if are_rows:
+            return update(self, optimizer, g)
         check_stock_optimizer(table, optimizer)
         g = rows_of_gradient(table, g)
         with showing_all_rows(table) if have_generations() else contextlib.nullcontext():
