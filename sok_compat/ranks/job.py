@@ -190,61 +190,50 @@ class NoJob(Job):
     is_initialized = False
 
     def rank(self) -> int:
-        """See the base class."""
         return 0
 
     def size(self) -> int:
-        """See the base class."""
         return 1
 
     def local_rank(self) -> int:
-        """See the base class."""
         return 0
 
     def allreduce(
         self, tensor: Any, average: bool | None = None, op: Any = None, **options: Any
     ) -> Any:
-        """See the base class."""
         checked_op(average, op)
         check_options("allreduce", options)
         return tensor
 
     def allgather(self, tensor: tf.Tensor, **options: Any) -> tf.Tensor:
-        """See the base class."""
         check_options("allgather", options)
         return tf.convert_to_tensor(tensor)
 
     def alltoall(self, tensor: tf.Tensor, splits: Any = None, **options: Any) -> Any:
-        """See the base class."""
         check_options("alltoall", options)
         tensor = tf.convert_to_tensor(tensor)
         return tensor if splits is None else (tensor, tf.convert_to_tensor(splits))
 
     def broadcast(self, tensor: tf.Tensor, root_rank: int, **options: Any) -> tf.Tensor:
-        """See the base class."""
         check_options("broadcast", options)
         return tf.convert_to_tensor(tensor)
 
     def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
-        """See the base class."""
         return tf.group()
 
     def DistributedOptimizer(self, optimizer: Any, *, op: Any = None, **options: Any) -> Any:
-        """See the base class."""
         check_options("DistributedOptimizer", options)
         return optimizer
 
     def DistributedGradientTape(
         self, gradtape: tf.GradientTape, *, op: Any = None, **options: Any
     ) -> Any:
-        """See the base class."""
         check_options("DistributedGradientTape", options)
         return gradtape
 
     def broadcast_callback(
         self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
     ) -> keras.callbacks.Callback:
-        """See the base class."""
         return keras.callbacks.Callback()
 
 

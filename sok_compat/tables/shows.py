@@ -31,7 +31,6 @@ class AllRows(Shows):
     """All rows, at their ids."""
 
     def rows_at(self, places: Any) -> Any:
-        """See the base class."""
         return places
 
 
@@ -43,7 +42,6 @@ class SomeRows(Shows):
         self.num_rows = num_rows
 
     def shape(self, whole: tf.TensorShape, is_vector: bool) -> tf.TensorShape:
-        """See the base class."""
         return tf.TensorShape([self.num_rows] if is_vector else [self.num_rows, whole[1]])
 
 
@@ -58,7 +56,6 @@ class RowsInUse(SomeRows):
         self.row_ids = row_ids
 
     def rows_at(self, places: Any) -> Any:
-        """See the base class."""
         return tf.gather(self.row_ids, places)
 
     def localized(self, gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:

@@ -320,7 +320,6 @@ class Table(TableInterface):
     initialized_value = row_reads.initialized_value
 
     def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
-        """See row_reads."""
         return row_reads.sparse_read(self, indices, name)
 
     def _read_plane(self, *args: Any, **kwargs: Any) -> tf.Tensor:
@@ -330,11 +329,9 @@ class Table(TableInterface):
         return row_reads.read_rows_of(self, self.handle, [self.capacity, self.dim])
 
     def assign(self, value: Any, *args: Any, **kwargs: Any) -> Any:
-        """See row_updates."""
         return row_updates.assign(self, value, *args, **kwargs)
 
     def before_update(self, delta: tf.Tensor | tf.IndexedSlices) -> list[tf.Tensor]:
-        """See row_updates."""
         return row_updates.before_update(self, delta)
 
     load = row_updates.load

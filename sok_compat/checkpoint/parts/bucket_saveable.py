@@ -61,7 +61,6 @@ class BucketSaveable(RowsSaveable):
         )
 
     def _names_to_save(self):
-        """See the base class."""
         part, ranks = self.table.storage.part, self.table.ranks
         suffix = part.suffix if part else ""
         if ranks.size > 1:
@@ -76,7 +75,6 @@ class BucketSaveable(RowsSaveable):
         }
 
     def _names_to_read(self):
-        """See the base class."""
         part = self.table.storage.part or TablePart(0, 1)
         return {
             "table_name": self._heads[0],

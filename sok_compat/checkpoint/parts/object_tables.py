@@ -48,17 +48,14 @@ class ObjectTable(StreamedTable):
     """
 
     def description(self) -> str:
-        """See the base class."""
         return self._as_rows(self._titles()).description()
 
     def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
-        """See the base class."""
         if any(title[-2:] == "_1" for title in self._titles().values()):
             gc.collect()  # of two optimizers of one kind, the first may be garbage
         return self._as_rows(self._titles()).save(checkpoint, collectives)
 
     def _planes(self):
-        """See the base class."""
         return self._as_rows(self._titles())._planes()
 
     def check(

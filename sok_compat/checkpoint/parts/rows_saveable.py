@@ -55,7 +55,6 @@ class RowsSaveable(StreamedTable):
         self._variables = list(variables)
 
     def description(self) -> str:
-        """See the base class."""
         return f"{self.table.kind()}, saved as {self._names_to_read()}"
 
     def _names_to_save(self):
@@ -70,7 +69,6 @@ class RowsSaveable(StreamedTable):
         return {**self._names_to_save(), "widths": widths, "Tkey": self.table.key_dtype}
 
     def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
-        """See the base class."""
         return ops.sok_save_table(
             self.table.table_handle,
             checkpoint,
@@ -83,7 +81,6 @@ class RowsSaveable(StreamedTable):
     def check(
         self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
     ) -> tf.Operation | None:
-        """See the base class."""
         with tf.device(self.table.device):
             return ops.sok_check_saved(
                 self.table.table_handle,

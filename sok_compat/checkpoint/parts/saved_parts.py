@@ -57,11 +57,9 @@ class PartsSaveable(StreamedTable):
 
     @property
     def tables(self) -> list[Table]:
-        """See the base class."""
         return [table for table in self._tables if not isinstance(table, WholeVariable)]
 
     def description(self) -> str:
-        """See the base class."""
         shapes = {part.title: part.shape for table in self._tables for part in table.storage.parts}
         return f"parts of {sorted(shapes.items())}"
 

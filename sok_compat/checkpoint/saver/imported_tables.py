@@ -57,7 +57,6 @@ class ImportedSlot(_ImportedPlane):
         self.width = made_by.get_attr("width")
 
     def initialize_if_missing(self) -> tf.Operation:
-        """See SlotVariable."""
         with tf.device(self.device):
             return ops.sok_table_attach_slot(*self._made_by.inputs, **self._attributes())
 
@@ -93,15 +92,12 @@ class ImportedTable(_ImportedPlane):
         self.slots = [ImportedSlot(op, self) for op in made]
 
     def num_keys(self) -> tf.Tensor:
-        """See Table."""
         return ops.sok_table_size(self.table_handle)
 
     def kind(self) -> str:
-        """See Table."""
         return self._known["kind"]
 
     def initialize_if_missing(self) -> tf.Operation:
-        """See Table."""
         is_there = var_is_initialized_op(self.handle)
         table, rows, seed, *first_rows = self._made_by.inputs
         with tf.device(self.device), tf.control_dependencies([is_there]):

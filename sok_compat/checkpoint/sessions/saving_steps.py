@@ -78,7 +78,6 @@ class EverySoManySeconds(EverySoManySteps):
         return is_due
 
     def note_saved(self, step: int) -> None:
-        """See the base class."""
         super().note_saved(step)
         self._saved_time = self._clock()
         self._next_look = max(self._next_look, step + 1)

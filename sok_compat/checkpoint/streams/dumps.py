@@ -63,7 +63,6 @@ class DumpedTable(StreamedTable):
         super().__init__(table, name, slots.values())
 
     def description(self) -> str:
-        """See the base class."""
         return f"{self.table.kind()}, dumped as {[*self._attributes.values()]}"
 
     def num_bytes(self) -> tf.Tensor:

@@ -70,12 +70,10 @@ class RefusedSaveable(SelfReadingSaveable):
         super().__init__(value, [BaseSaverBuilder.SaveSpec(value, "", "refused")], "refused")
 
     def check(self, *args: Any) -> tf.Operation:
-        """See the base class."""
         del args
         return tf.debugging.Assert(False, [self._message])
 
     def restore_from_path(self) -> tf.Operation:
-        """See the base class."""
         return self.check()
 
 
@@ -85,7 +83,6 @@ class _SmallSaveable(SelfReadingSaveable):
     def check(
         self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
     ) -> tf.Operation | None:
-        """See the base class."""
         del reads, collectives
         return self._read(path)[0].op
 

@@ -129,12 +129,10 @@ class Reader:
             raise FileError(f"{', '.join(paths)}: no keys are left of the table {table}")
 
     def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
-        """As npy_files.Reader."""
         for first in range(0, self.num_keys, most_rows):
             yield first, self._keys[first : first + most_rows]
 
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """As npy_files.Reader."""
         first, dim = 0, self.dim
         for path in self.paths:
             for batch in self._batches(path, with_rows=True):

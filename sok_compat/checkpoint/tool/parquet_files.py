@@ -36,7 +36,6 @@ class Writer:
         planes: Mapping[str, StoredArray],
         stack: contextlib.ExitStack,
     ) -> None:
-        """As npy_files.Writer."""
         (path,) = paths
         self._whole = Whole(path, stack)
         fields = [("key", pa.from_numpy_dtype(keys.dtype.newbyteorder("=")))]
@@ -49,7 +48,6 @@ class Writer:
         stack.callback(self._give_up)
 
     def append(self, keys: np.ndarray, planes: Sequence[np.ndarray]) -> None:
-        """As npy_files.Writer."""
         columns = []
         for field, array in zip(self._schema, (keys, *planes)):
             column = pa.array(np.ascontiguousarray(array).reshape(-1))
@@ -60,7 +58,6 @@ class Writer:
             self._file.write_batch(pa.record_batch(columns, schema=self._schema))
 
     def finish(self) -> list[str]:
-        """As npy_files.Writer."""
         with naming(self._whole.path):
             self._file.close()
         self._whole.put_in_place()
@@ -140,7 +137,6 @@ class Reader:
         self.dim = next((rows.shape[1] for _, rows in self._pieces(1, None)), 1)
 
     def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
-        """As npy_files.Reader."""
         first = 0
         for batch in self._batches(most_rows, ["key"]):
             keys = keys_in(self.paths[0], batch.column(0))
@@ -148,7 +144,6 @@ class Reader:
             first += len(keys)
 
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """As npy_files.Reader."""
         yield from self._pieces(_BATCH_ROWS, self.dim)
 
     def _pieces(self, num_rows, dim):

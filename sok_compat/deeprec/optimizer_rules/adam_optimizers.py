@@ -74,7 +74,6 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
         ]
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
-        """See the base class."""
         rule, states, numbers = self._rule(variable)
         return self._applied(rule, [slots[state] for state in states], numbers)
 

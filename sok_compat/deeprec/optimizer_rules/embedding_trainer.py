@@ -85,7 +85,6 @@ class TrainsEmbeddingVariables(AveragesGradients):
             return tf.no_op()  # see _finish
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> tf.Operation:
-        """See the base class."""
         with self._collected_updates():
             return super().apply_gradients(*args, **kwargs)
 

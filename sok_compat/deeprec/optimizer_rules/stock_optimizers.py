@@ -24,7 +24,6 @@ class GradientDescentOptimizer(
     """
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
-        """See the base class."""
         return self._applied("sgd", [], {"learning_rate": self._learning_rate_tensor})
 
 
@@ -34,7 +33,6 @@ class AdagradOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.AdagradOptim
     fills = {"accumulator": "_initial_accumulator_value"}
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
-        """See the base class."""
         numbers = {"learning_rate": self._learning_rate_tensor, "epsilon": 0.0}
         return self._applied("adagrad", [slots["accumulator"]], numbers)
 
@@ -61,7 +59,6 @@ class RowWiseAdagradOptimizer(AdagradOptimizer):
         super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
-        """See the base class."""
         rule = super().rule_of(variable, slots)
         return dataclasses.replace(rule, name="row_wise_adagrad")
 
@@ -73,7 +70,6 @@ class MomentumOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.MomentumOpt
     """
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
-        """See the base class."""
         rule = "nesterov" if self._use_nesterov else "momentum"
         numbers = {"learning_rate": self._learning_rate_tensor, "momentum": self._momentum_tensor}
         return self._applied(rule, [slots["momentum"]], numbers)
@@ -86,7 +82,6 @@ class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, tf.compat.v1.tra
     """
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
-        """See the base class."""
         return self._applied("adam", [slots["m"], slots["v"]], self._numbers())
 
     def _numbers(self):

@@ -163,7 +163,6 @@ class Collectives(Connection):
         )
 
     def gather(self, line: str) -> list[str]:
-        """See the base class."""
         data = np.tile(np.frombuffer(f"{line}\n".encode(), np.uint8), self.size)
         joined, _ = self.alltoall(data, np.full([self.size], len(line) + 1))
         return joined.tobytes().decode().splitlines()

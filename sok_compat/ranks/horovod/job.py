@@ -46,7 +46,6 @@ class HorovodJob(Job):
     DistributedOptimizer = _function_of_module("DistributedOptimizer")
 
     def distributed_keras_optimizer(self, optimizer: Any, **options: Any) -> Any:
-        """See the base class."""
         return horovod_module("tensorflow.keras").DistributedOptimizer(optimizer, **options)
 
     def DistributedGradientTape(self, gradtape: Any, **options: Any) -> Any:  # noqa: N802
@@ -59,7 +58,6 @@ class HorovodJob(Job):
     def broadcast_callback(
         self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
     ) -> keras.callbacks.Callback:
-        """See the base class."""
         # Horovod's class of that name is a callback of tf.keras, which may be Keras 3.
         implementation = horovod_module("_keras.callbacks")
         bases = implementation.BroadcastGlobalVariablesCallbackImpl, keras.callbacks.Callback
@@ -70,14 +68,11 @@ class HorovodJob(Job):
         return callback
 
     def adapt_to_tables(self, is_sharded: Callable[[Any], bool], is_connected: bool) -> None:
-        """See the base class."""
         adapt = adapt_helpers if is_connected else leave_tables_out
         integrations.when_there_are_tables(lambda: adapt(self.module, is_sharded))
 
     def uses_mpi(self) -> bool:
-        """See the base class."""
         return self.module.mpi_enabled()
 
     def connection(self) -> Collectives:
-        """See the base class."""
         return Collectives(self.module)

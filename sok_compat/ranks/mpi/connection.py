@@ -85,7 +85,6 @@ class MpiConnection(Connection):
         return communicator
 
     def gather(self, line: str) -> list[str]:
-        """See the base class."""
         mine = f"{line}\n".encode()
         sent = [self._lines.Isend([mine, self._mpi.BYTE], rank) for rank in range(self.size)]
         buffers = [bytearray(_LONGEST_LINE) for _ in range(self.size)]
@@ -103,7 +102,6 @@ class MpiConnection(Connection):
         return [found[rank] for rank in range(self.size)]
 
     def prepare(self, heartbeat_seconds: float) -> None:
-        """See the base class."""
         of_mpi = ctypes.CDLL(self._mpi.__file__)
         functions = [getattr(of_mpi, f"MPI_{name}") for name in _FUNCTIONS]
         sizeof, addressof = self._mpi._sizeof, self._mpi._addressof

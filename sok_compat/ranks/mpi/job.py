@@ -52,15 +52,12 @@ class MpiJob(Job):
         self._is_sharded: Callable[[Any], bool] = lambda variable: False
 
     def rank(self) -> int:
-        """See the base class."""
         return self._rank
 
     def size(self) -> int:
-        """See the base class."""
         return self._size
 
     def local_rank(self) -> int:
-        """See the base class."""
         return mpi_local_rank()
 
     @tf.autograph.experimental.do_not_convert
@@ -102,7 +99,6 @@ class MpiJob(Job):
     def alltoall(
         self, tensor: tf.Tensor, splits: Any = None, name: str | None = None, **options: Any
     ) -> Any:
-        """See the base class."""
         check_options("alltoall", options)
         share = tf.shape(tensor)[0] // self._size
         counts = tf.repeat(share, self._size) if splits is None else splits
@@ -113,13 +109,11 @@ class MpiJob(Job):
     def broadcast(
         self, tensor: tf.Tensor, root_rank: int, name: str | None = None, **options: Any
     ) -> tf.Tensor:
-        """See the base class."""
         check_options("broadcast", options)
         splits = [] if self._rank == root_rank else [0] * self._size
         return _exchanged(tensor[tf.newaxis], splits, name or "broadcast")[0][0]
 
     def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
-        """See the base class."""
         dense = [variable for variable in variables if not self._is_sharded(variable)]
         return tf.group(
             [
@@ -140,22 +134,18 @@ class MpiJob(Job):
     def DistributedGradientTape(
         self, gradtape: tf.GradientTape, *, op: Any = None, **options: Any
     ) -> Any:
-        """See the base class."""
         check_options("DistributedGradientTape", options)
         return TapeOfRanks(self, gradtape, op or self.Average)
 
     def broadcast_callback(
         self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
     ) -> keras.callbacks.Callback:
-        """See the base class."""
         return _optimizers().BroadcastCallback(self, root_rank, local_variables)
 
     def adapt_to_tables(self, is_sharded: Callable[[Any], bool], is_connected: bool) -> None:
-        """See the base class."""
         self._is_sharded = is_sharded
 
     def connection(self) -> MpiConnection:
-        """See the base class."""
         return MpiConnection(c_library)
 
     def _reduced(self, tensor, op, name):

@@ -64,24 +64,19 @@ class _OptimizerOfRanks(Optimizer):
         self._op = op
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, tf.Variable]]:
-        """See the base class."""
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         return _reduced(self._job, pairs, self._op)
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> tf.Operation:
-        """See the base class."""
         return self._optimizer.apply_gradients(*args, **kwargs)
 
     def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable:
-        """See the base class."""
         return self._optimizer.get_slot(*args, **kwargs)
 
     def get_slot_names(self) -> list[str]:
-        """See the base class."""
         return self._optimizer.get_slot_names()
 
     def variables(self) -> list[tf.Variable]:
-        """See the base class."""
         return self._optimizer.variables()
 
 
@@ -102,7 +97,6 @@ class BroadcastCallback(keras.callbacks.Callback):
         self._is_done = False
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """See the base class."""
         if self._is_done:
             return
         self._is_done = True
