@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The name of something that all ranks take part in.
-#ifndef SOK_OPS_BASE_COLLECTIVE_ID_H_
-#define SOK_OPS_BASE_COLLECTIVE_ID_H_
+#pragma once
 
 #include <cstdint>
 #include <tuple>
@@ -26,5 +25,3 @@ struct CollectiveId {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_COLLECTIVE_ID_H_

@@ -4,8 +4,7 @@
 // Uses only integer operations and + - * / sqrt on doubles, which IEEE 754 rounds in one way, and
 // no libm function. The build must not fuse multiplies and adds (-ffp-contract=off, nvcc
 // -fmad=false).
-#ifndef SOK_OPS_BASE_COUNTER_RANDOM_H_
-#define SOK_OPS_BASE_COUNTER_RANDOM_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -109,5 +108,3 @@ SOK_HOST_DEVICE inline double TruncatedNormal(uint32_t word) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_COUNTER_RANDOM_H_

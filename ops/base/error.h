@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core's one error type; the borders (TensorFlow, Python) translate its code. No framework.
-#ifndef SOK_OPS_BASE_ERROR_H_
-#define SOK_OPS_BASE_ERROR_H_
+#pragma once
 
 #include <sstream>
 #include <stdexcept>
@@ -43,5 +42,3 @@ template <typename... Parts>
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_ERROR_H_

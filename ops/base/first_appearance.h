@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers the distinct keys of a batch in the order in which they first appear. One thread.
-#ifndef SOK_OPS_BASE_FIRST_APPEARANCE_H_
-#define SOK_OPS_BASE_FIRST_APPEARANCE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -16,5 +15,3 @@ int64_t NumberByFirstAppearance(int64_t num_keys,        // at most INT32_MAX
                                 int32_t* inverse);       // [num_keys]
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_FIRST_APPEARANCE_H_

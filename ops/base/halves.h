@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of two bytes: bfloat16 and float16, from and to float32. The same bits on all devices.
-#ifndef SOK_OPS_BASE_HALVES_H_
-#define SOK_OPS_BASE_HALVES_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -124,5 +123,3 @@ SOK_HALVES float Nearest(float value) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_HALVES_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Spreads 64-bit values evenly over all 64 bits. No state.
-#ifndef SOK_OPS_BASE_HASH_H_
-#define SOK_OPS_BASE_HASH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -40,5 +39,3 @@ SOK_HOST_DEVICE inline int64_t ScaleHash(uint64_t hash, int64_t num_buckets) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_HASH_H_

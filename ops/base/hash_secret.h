@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The secret of this process that hash tables in memory mix into the hashes of keys.
-#ifndef SOK_OPS_BASE_HASH_SECRET_H_
-#define SOK_OPS_BASE_HASH_SECRET_H_
+#pragma once
 
 #include <cstdint>
 
@@ -12,5 +11,3 @@ namespace sok {
 uint64_t HashSecret();
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_HASH_SECRET_H_

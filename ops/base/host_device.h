@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks functions that nvcc compiles for the device as well. Nothing else.
-#ifndef SOK_OPS_BASE_HOST_DEVICE_H_
-#define SOK_OPS_BASE_HOST_DEVICE_H_
+#pragma once
 
 #ifdef __CUDACC__
 #define SOK_HOST_DEVICE __host__ __device__
@@ -22,5 +21,3 @@
 #else
 #define SOK_NOT_UNROLLED
 #endif
-
-#endif  // SOK_OPS_BASE_HOST_DEVICE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of this machine: locks, syncs and checks that TensorFlow's file systems lack.
-#ifndef SOK_OPS_BASE_LOCAL_FILES_H_
-#define SOK_OPS_BASE_LOCAL_FILES_H_
+#pragma once
 
 #include <string>
 
@@ -64,5 +63,3 @@ class FolderLock {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_LOCAL_FILES_H_

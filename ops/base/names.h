@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of things with names, each written once: attributes of ops and parsers come from them.
-#ifndef SOK_OPS_BASE_NAMES_H_
-#define SOK_OPS_BASE_NAMES_H_
+#pragma once
 
 #include <string>
 
@@ -35,5 +34,3 @@ const auto& ItemNamed(const List& list, const char* what, const std::string& nam
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_NAMES_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Philox for several counters at once: the same words, faster with AVX2.
-#ifndef SOK_OPS_BASE_PHILOX_LANES_H_
-#define SOK_OPS_BASE_PHILOX_LANES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -24,5 +23,3 @@ void PhiloxLanes(const CounterLanes& counters, uint64_t stream,
 void PhiloxLanesPlain(const CounterLanes& counters, uint64_t stream, uint32_t* words);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_PHILOX_LANES_H_

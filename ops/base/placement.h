@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which rank owns a key of a table, and the key's position among those of that rank. The only place
 // that divides by the number of ranks.
-#ifndef SOK_OPS_BASE_PLACEMENT_H_
-#define SOK_OPS_BASE_PLACEMENT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -113,5 +112,3 @@ constexpr Named<Placement::Kind> kPlacementKinds[] = {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_PLACEMENT_H_

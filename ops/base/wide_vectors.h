@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops for the processor at hand: the binary runs on any x86-64 and uses AVX2 if present.
-#ifndef SOK_OPS_BASE_WIDE_VECTORS_H_
-#define SOK_OPS_BASE_WIDE_VECTORS_H_
+#pragma once
 
 /// Before a function or template of an unnamed namespace: compiles it, with everything inlined into
 /// it, for AVX2 as well; the loader picks that version on processors that have AVX2. Results are
@@ -26,5 +25,3 @@
 /// Before a function that must be inlined into such a function.
 #define SOK_ALWAYS_INLINE __attribute__((always_inline))  // of a lambda
 #define SOK_INLINE inline SOK_ALWAYS_INLINE
-
-#endif  // SOK_OPS_BASE_WIDE_VECTORS_H_

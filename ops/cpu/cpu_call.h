@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call on the host with memory from the heap, for callers that bring none.
-#ifndef SOK_OPS_CPU_CPU_CALL_H_
-#define SOK_OPS_CPU_CPU_CALL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -32,5 +31,3 @@ class CpuCall : public Call {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_CPU_CALL_H_

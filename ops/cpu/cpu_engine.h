@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine of the host: loops on the threads of a call's executor.
-#ifndef SOK_OPS_CPU_CPU_ENGINE_H_
-#define SOK_OPS_CPU_CPU_ENGINE_H_
+#pragma once
 
 #include "ops/engine/engine.h"
 
@@ -11,5 +10,3 @@ namespace sok {
 Engine& CpuEngine();
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_CPU_ENGINE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planes of the host: reserved address space, committed as rows are written, or a file.
-#ifndef SOK_OPS_CPU_CPU_PLANE_H_
-#define SOK_OPS_CPU_CPU_PLANE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -73,5 +72,3 @@ class FilePlane : public PlaneOfHost {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_CPU_PLANE_H_

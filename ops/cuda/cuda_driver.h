@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's functions, looked up at run time: nothing links libcuda, so a library that was built
 // with CUDA also loads without a driver.
-#ifndef SOK_OPS_CUDA_CUDA_DRIVER_H_
-#define SOK_OPS_CUDA_CUDA_DRIVER_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -35,5 +34,3 @@ Function DriverFunction(const char* name) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CUDA_CUDA_DRIVER_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine of a GPU, for callers that nvcc does not compile: all that libsok_cuda.so exports.
-#ifndef SOK_OPS_CUDA_CUDA_ENGINE_H_
-#define SOK_OPS_CUDA_CUDA_ENGINE_H_
+#pragma once
 
 #include "ops/engine/engine.h"
 
@@ -18,5 +17,3 @@ SOK_EXPORTED Engine& CudaEngineOf(DeviceStream stream);
 #undef SOK_EXPORTED
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CUDA_CUDA_ENGINE_H_

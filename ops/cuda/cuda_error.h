@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Translates errors of CUDA calls to the core's error type.
-#ifndef SOK_OPS_CUDA_CUDA_ERROR_H_
-#define SOK_OPS_CUDA_CUDA_ERROR_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -22,5 +21,3 @@ inline void CheckCuda(cudaError_t status, const char* what) {
 #define SOK_CUDA_TRY(call) ::sok::CheckCuda(call, #call)
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CUDA_CUDA_ERROR_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CUDA stream with the queue interface of ops/device. See ops/tests/host_queue/host_queue.h.
-#ifndef SOK_OPS_CUDA_CUDA_QUEUE_CUH_
-#define SOK_OPS_CUDA_CUDA_QUEUE_CUH_
+#pragma once
 
 #include <cuda_runtime.h>
 #include <thrust/iterator/counting_iterator.h>
@@ -209,5 +208,3 @@ class CudaQueue : public CudaStreamOrder {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CUDA_CUDA_QUEUE_CUH_

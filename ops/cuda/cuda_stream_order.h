@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GPU, and calls on any of its streams that take effect in the order in which they were made.
-#ifndef SOK_OPS_CUDA_CUDA_STREAM_ORDER_H_
-#define SOK_OPS_CUDA_CUDA_STREAM_ORDER_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -77,5 +76,3 @@ class CudaLateBytes {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CUDA_CUDA_STREAM_ORDER_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory that grows at a fixed address: CUDA's virtual memory management.
-#ifndef SOK_OPS_CUDA_GROWING_MEMORY_H_
-#define SOK_OPS_CUDA_GROWING_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -48,5 +47,3 @@ class CudaGrowingMemory {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CUDA_GROWING_MEMORY_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engine on a queue.
-#ifndef SOK_OPS_DEVICE_DEVICE_ENGINE_H_
-#define SOK_OPS_DEVICE_DEVICE_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -172,5 +171,3 @@ class DeviceEngine : public Engine {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_DEVICE_ENGINE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plane on a queue: memory that grows with the rows, at a fixed address.
-#ifndef SOK_OPS_DEVICE_DEVICE_PLANE_H_
-#define SOK_OPS_DEVICE_DEVICE_PLANE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -57,5 +56,3 @@ class DevicePlane : public Plane {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_DEVICE_PLANE_H_

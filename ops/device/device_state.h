@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // State shared by all objects of an engine: the queue, its scratch memory, and one call at a time.
-#ifndef SOK_OPS_DEVICE_DEVICE_STATE_H_
-#define SOK_OPS_DEVICE_DEVICE_STATE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -70,5 +69,3 @@ class DeviceCall : public Call {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_DEVICE_STATE_H_

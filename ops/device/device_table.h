@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Table on a queue (a CUDA stream): an index of keys in device memory.
-#ifndef SOK_OPS_DEVICE_DEVICE_TABLE_H_
-#define SOK_OPS_DEVICE_DEVICE_TABLE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -165,5 +164,3 @@ class DeviceTable : public Table {
 
 #include "ops/device/device_table_growth_inl.h"
 #include "ops/device/device_table_inl.h"
-
-#endif  // SOK_OPS_DEVICE_DEVICE_TABLE_H_

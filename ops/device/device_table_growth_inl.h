@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the table grows, with bounds of its counters on the host, and shrinks. Included by
 // device_table.h.
-#ifndef SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_
-#define SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_
+#pragma once
 
 #include "ops/device/device_table.h"
 
@@ -190,5 +189,3 @@ int64_t DeviceTable<Queue>::EraseInto(const RowList& list, int64_t num_keys, con
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table's calls as sequences of kernels. Included by device_table.h.
-#ifndef SOK_OPS_DEVICE_DEVICE_TABLE_INL_H_
-#define SOK_OPS_DEVICE_DEVICE_TABLE_INL_H_
+#pragma once
 
 #include "ops/device/device_table.h"
 
@@ -373,5 +372,3 @@ void DeviceTable<Queue>::ApplyToRowsInUse(Call& call, const Rule& rule, const Ru
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_DEVICE_TABLE_INL_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A batch of keys cut into bags; each occurrence refers to its distinct key. No rows.
-#ifndef SOK_OPS_ENGINE_BAGS_H_
-#define SOK_OPS_ENGINE_BAGS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -81,5 +80,3 @@ void RowSplitsFromIndices(const std::string& layer_name, int64_t num_keys,
                           int64_t* row_splits);  // [num_bags + 1]
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_BAGS_H_

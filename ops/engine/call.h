@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a call to an engine runs, threads or a stream, and memory that ends with the call.
-#ifndef SOK_OPS_ENGINE_CALL_H_
-#define SOK_OPS_ENGINE_CALL_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -71,5 +70,3 @@ class Call {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_CALL_H_

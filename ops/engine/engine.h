@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tables and lookups need of a device: the interface between ops/tf, ops/python and the
 // engines. Batch-level virtual calls on pointers; no framework, no CUDA.
-#ifndef SOK_OPS_ENGINE_ENGINE_H_
-#define SOK_OPS_ENGINE_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -93,5 +92,3 @@ class Engine {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_ENGINE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row's first value: a function of (seed, table name, key, column) on any device and rank.
-#ifndef SOK_OPS_ENGINE_FIRST_VALUE_H_
-#define SOK_OPS_ENGINE_FIRST_VALUE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -52,5 +51,3 @@ void WriteFirstValues(const FirstValue& first_value, int64_t num_keys,
                       float* rows);  // [more than the largest of row_ids, dim]
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_FIRST_VALUE_H_

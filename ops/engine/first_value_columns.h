@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // (stream, key, column) -> number: the definition of first values, compiled for every device.
-#ifndef SOK_OPS_ENGINE_FIRST_VALUE_COLUMNS_H_
-#define SOK_OPS_ENGINE_FIRST_VALUE_COLUMNS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -59,5 +58,3 @@ SOK_HOST_DEVICE inline float ColumnValue(const FirstValue& first_value, uint32_t
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_FIRST_VALUE_COLUMNS_H_

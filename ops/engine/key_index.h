@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys -> row ids: the hash index itself, about one cache line per key. No rows, no locks.
-#ifndef SOK_OPS_ENGINE_KEY_INDEX_H_
-#define SOK_OPS_ENGINE_KEY_INDEX_H_
+#pragma once
 
 #include <cstdint>
 
@@ -117,5 +116,3 @@ class KeyIndex {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_KEY_INDEX_H_

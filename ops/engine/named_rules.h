@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules and their hyperparameters by name: the one list of them.
-#ifndef SOK_OPS_ENGINE_NAMED_RULES_H_
-#define SOK_OPS_ENGINE_NAMED_RULES_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -38,5 +37,3 @@ class RuleMaker {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_NAMED_RULES_H_

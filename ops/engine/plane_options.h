@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of a plane, on any engine.
-#ifndef SOK_OPS_ENGINE_PLANE_OPTIONS_H_
-#define SOK_OPS_ENGINE_PLANE_OPTIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -33,5 +32,3 @@ struct PlaneOptions {
 void CheckPlaneOptions(const PlaneOptions& options);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_PLANE_OPTIONS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks keys that are to become a table's contents, before the old contents are replaced.
-#ifndef SOK_OPS_ENGINE_RESTORED_KEYS_H_
-#define SOK_OPS_ENGINE_RESTORED_KEYS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -29,5 +28,3 @@ void CheckKeysFitOneByOne(const TableOptions& options, int64_t count, const int6
 void CheckNumKeysFits(const TableOptions& options, int64_t num_keys);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_RESTORED_KEYS_H_

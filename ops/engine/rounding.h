@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an update rounds rows of two bytes: a function of (seed, key, column, step).
-#ifndef SOK_OPS_ENGINE_ROUNDING_H_
-#define SOK_OPS_ENGINE_ROUNDING_H_
+#pragma once
 
 #include <cstdint>
 
@@ -68,5 +67,3 @@ inline uint64_t RoundingStream(uint64_t of_table, int64_t num_steps) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_ROUNDING_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checksum of a row's contents, by which changed rows are detected.
-#ifndef SOK_OPS_ENGINE_ROW_SUM_H_
-#define SOK_OPS_ENGINE_ROW_SUM_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -66,5 +65,3 @@ SOK_HOST_DEVICE inline uint64_t RowSum(uint64_t sum, const Number* row, int64_t 
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_ROW_SUM_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows in an engine's memory, with the type of their numbers.
-#ifndef SOK_OPS_ENGINE_ROWS_VIEW_H_
-#define SOK_OPS_ENGINE_ROWS_VIEW_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -85,5 +84,3 @@ void WithElement(const RowsView& view, Body&& body) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_ROWS_VIEW_H_

@@ -4,8 +4,7 @@
 // has a member `Measure` also takes a number of the whole row: the sum of Measure(gradient, value,
 // states) over its columns, before any of them changes. If it has a member `UpdateRow`, its one
 // state is a number of the whole row, and it takes what UpdateRow(sum, dim, &state) returns.
-#ifndef SOK_OPS_ENGINE_RULES_H_
-#define SOK_OPS_ENGINE_RULES_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -281,5 +280,3 @@ struct RulePlanes {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_RULES_H_

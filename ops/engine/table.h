@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys to row ids on one rank, and the memory that row ids index: the interface that every engine
 // implements and one suite tests (ops/tests/conformance). No framework, no CUDA.
-#ifndef SOK_OPS_ENGINE_TABLE_H_
-#define SOK_OPS_ENGINE_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -183,5 +182,3 @@ class Table {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_TABLE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of a table, on any engine.
-#ifndef SOK_OPS_ENGINE_TABLE_OPTIONS_H_
-#define SOK_OPS_ENGINE_TABLE_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -48,5 +47,3 @@ void CheckTableOptions(const TableOptions& options);
                             int64_t num_kept, int64_t num_new_keys);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_ENGINE_TABLE_OPTIONS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes that a rank sends to all ranks, by reference.
-#ifndef SOK_OPS_EXCHANGE_OUTGOING_H_
-#define SOK_OPS_EXCHANGE_OUTGOING_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -25,5 +24,3 @@ Outgoing TextsByRank(std::vector<std::string> texts);  // [num_ranks]
 Outgoing TextToAll(std::string text, size_t num_ranks);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_OUTGOING_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table's columns on their way between tables and files. All have one row for each key, in the
 // same order. Column 0 is the keys, int64; then rows, slots and whatever else the table stores.
-#ifndef SOK_OPS_FORMATS_ROWS_H_
-#define SOK_OPS_FORMATS_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -51,5 +50,3 @@ class RowsSource {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_ROWS_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often each key of a table occurred, and when last; decides which keys get rows, and which
 // lose them. In the host's memory, for tables of any engine.
-#ifndef SOK_OPS_HISTORY_KEY_HISTORY_H_
-#define SOK_OPS_HISTORY_KEY_HISTORY_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -108,5 +107,3 @@ class KeyHistory {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_HISTORY_KEY_HISTORY_H_

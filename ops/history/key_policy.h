@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to keys that come to a table: which of them get rows, and which keys lose theirs.
 // For tables of any engine; histories are in the host's memory.
-#ifndef SOK_OPS_HISTORY_KEY_POLICY_H_
-#define SOK_OPS_HISTORY_KEY_POLICY_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -144,5 +143,3 @@ class KeyPolicy {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_HISTORY_KEY_POLICY_H_

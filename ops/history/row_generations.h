@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row ids that outlive a step: generational indices.
-#ifndef SOK_OPS_HISTORY_ROW_GENERATIONS_H_
-#define SOK_OPS_HISTORY_ROW_GENERATIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -72,5 +71,3 @@ class RowGenerations {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_HISTORY_ROW_GENERATIONS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which steps run, which rows they use, and which of them wait for a checkpoint.
-#ifndef SOK_OPS_HISTORY_STEP_REGISTRY_H_
-#define SOK_OPS_HISTORY_STEP_REGISTRY_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -138,5 +137,3 @@ class StepRegistry {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_HISTORY_STEP_REGISTRY_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys of a table in the order of their last uses. No table, no locks.
-#ifndef SOK_OPS_HISTORY_USE_ORDER_H_
-#define SOK_OPS_HISTORY_USE_ORDER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -45,5 +44,3 @@ class UseOrder {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_HISTORY_USE_ORDER_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys that occurred but have no row yet: how often, and when last. No rows, no locks.
-#ifndef SOK_OPS_HISTORY_WAITING_KEYS_H_
-#define SOK_OPS_HISTORY_WAITING_KEYS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -79,5 +78,3 @@ std::unique_ptr<WaitingKeys> MakeExactCounts();
 std::unique_ptr<WaitingKeys> MakeBloomCounts(const BloomOptions& options);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_HISTORY_WAITING_KEYS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engines of the devices that Python can name.
-#ifndef SOK_OPS_PYTHON_ENGINES_H_
-#define SOK_OPS_PYTHON_ENGINES_H_
+#pragma once
 
 #include "ops/engine/engine.h"
 
@@ -14,5 +13,3 @@ Engine& EngineOfCpu();
 Engine& EngineOfGpu(int number);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_PYTHON_ENGINES_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Formats of files for the checkpoint tool.
-#ifndef SOK_OPS_PYTHON_FORMATS_BINDING_H_
-#define SOK_OPS_PYTHON_FORMATS_BINDING_H_
+#pragma once
 
 #include <nanobind/nanobind.h>
 
@@ -11,5 +10,3 @@ namespace sok {
 void BindFormats(nanobind::module_& module);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_PYTHON_FORMATS_BINDING_H_

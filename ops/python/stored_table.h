@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table that owns its rows, as the Python class needs it. No Python.
-#ifndef SOK_OPS_PYTHON_STORED_TABLE_H_
-#define SOK_OPS_PYTHON_STORED_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -90,5 +89,3 @@ class StoredTable {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_PYTHON_STORED_TABLE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A minimal test framework: named tests, checks that print both sides, and a main().
-#ifndef SOK_OPS_TESTS_CHECK_H_
-#define SOK_OPS_TESTS_CHECK_H_
+#pragma once
 
 #include <cstdio>
 #include <cstdlib>
@@ -84,5 +83,3 @@ inline int RunTests() {
 
 #define SOK_TEST_MAIN() \
   int main() { return sok::testing::RunTests(); }
-
-#endif  // SOK_OPS_TESTS_CHECK_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Address space over a file without a name; its pages may be on the disk only.
-#ifndef SOK_OPS_BASE_MEMORY_FILE_MEMORY_H_
-#define SOK_OPS_BASE_MEMORY_FILE_MEMORY_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -77,5 +76,3 @@ class FileMemory {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_MEMORY_FILE_MEMORY_H_

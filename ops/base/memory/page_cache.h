@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which pages of files are in memory: a limit, and a clock that chooses those that leave it.
-#ifndef SOK_OPS_BASE_MEMORY_PAGE_CACHE_H_
-#define SOK_OPS_BASE_MEMORY_PAGE_CACHE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -123,5 +122,3 @@ class CachedFile {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_MEMORY_PAGE_CACHE_H_

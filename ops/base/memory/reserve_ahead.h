@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests more memory than is needed now, and settles for less if that is refused.
-#ifndef SOK_OPS_BASE_MEMORY_RESERVE_AHEAD_H_
-#define SOK_OPS_BASE_MEMORY_RESERVE_AHEAD_H_
+#pragma once
 
 #include <cstdint>
 
@@ -33,5 +32,3 @@ void ReserveAhead(int64_t needed, int64_t wanted, const Call& reserve) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_MEMORY_RESERVE_AHEAD_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reserved address space; pages come zeroed with the first touch.
-#ifndef SOK_OPS_BASE_MEMORY_RESERVED_MEMORY_H_
-#define SOK_OPS_BASE_MEMORY_RESERVED_MEMORY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -54,5 +53,3 @@ class ReservedMemory {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_MEMORY_RESERVED_MEMORY_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A vector whose elements are uninitialized until they are written.
-#ifndef SOK_OPS_BASE_MEMORY_UNSET_VECTOR_H_
-#define SOK_OPS_BASE_MEMORY_UNSET_VECTOR_H_
+#pragma once
 
 #include <memory>
 #include <type_traits>
@@ -36,5 +35,3 @@ template <typename T>
 using UnsetVector = std::vector<T, UnsetAllocator<T>>;
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_MEMORY_UNSET_VECTOR_H_

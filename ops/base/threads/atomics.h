@@ -2,8 +2,7 @@
 // Relaxed atomic operations for kernels, on the GPU and, in tests of kernel logic, on the CPU.
 //
 // None of them orders other memory accesses: a kernel publishes its writes by ending.
-#ifndef SOK_OPS_BASE_THREADS_ATOMICS_H_
-#define SOK_OPS_BASE_THREADS_ATOMICS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -62,5 +61,3 @@ SOK_HOST_DEVICE inline int32_t CountBits(uint32_t bits) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_THREADS_ATOMICS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the parts of a loop run: the caller's thread, own threads, or TensorFlow's pool (ops/tf).
-#ifndef SOK_OPS_BASE_THREADS_EXECUTOR_H_
-#define SOK_OPS_BASE_THREADS_EXECUTOR_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -35,5 +34,3 @@ std::unique_ptr<Executor> MakeThreadExecutor(int num_threads);
 std::shared_ptr<Executor> SharedThreadExecutor(int num_threads);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_THREADS_EXECUTOR_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shared mutex on which a steady stream of readers cannot starve a writer.
-#ifndef SOK_OPS_BASE_THREADS_FAIR_SHARED_MUTEX_H_
-#define SOK_OPS_BASE_THREADS_FAIR_SHARED_MUTEX_H_
+#pragma once
 
 #include <mutex>
 #include <shared_mutex>
@@ -34,5 +33,3 @@ class FairSharedMutex {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_THREADS_FAIR_SHARED_MUTEX_H_

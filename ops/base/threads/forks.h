@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detects forks: a child of fork() has one thread, and the state that other threads were changing
 // stays half changed.
-#ifndef SOK_OPS_BASE_THREADS_FORKS_H_
-#define SOK_OPS_BASE_THREADS_FORKS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -40,5 +39,3 @@ class CallsInProgress {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_THREADS_FORKS_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A loop whose parts any idle thread may take. The caller never waits for a thread that has not
 // begun.
-#ifndef SOK_OPS_BASE_THREADS_SHARED_LOOP_H_
-#define SOK_OPS_BASE_THREADS_SHARED_LOOP_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -49,5 +48,3 @@ class SharedLoop {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_BASE_THREADS_SHARED_LOOP_H_

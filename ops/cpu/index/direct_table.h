@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU table without a hash index: row = local key, and one bit per row that tells whether its
 // key has come.
-#ifndef SOK_OPS_CPU_INDEX_DIRECT_TABLE_H_
-#define SOK_OPS_CPU_INDEX_DIRECT_TABLE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -67,5 +66,3 @@ class CpuDirectTable : public Table {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_INDEX_DIRECT_TABLE_H_

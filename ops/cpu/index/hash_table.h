@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU table for arbitrary keys: a hash index, and row ids in the order of insertion.
-#ifndef SOK_OPS_CPU_INDEX_HASH_TABLE_H_
-#define SOK_OPS_CPU_INDEX_HASH_TABLE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -79,5 +78,3 @@ class CpuHashTable : public Table {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_INDEX_HASH_TABLE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How both CPU tables treat the missing keys and the rows of a batch. No index, no locks.
-#ifndef SOK_OPS_CPU_INDEX_NEW_KEYS_H_
-#define SOK_OPS_CPU_INDEX_NEW_KEYS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -59,5 +58,3 @@ class NewKeys {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_INDEX_NEW_KEYS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The set of rows in use in a table without a hash index: possibly few among very many.
-#ifndef SOK_OPS_CPU_INDEX_ROW_SET_H_
-#define SOK_OPS_CPU_INDEX_ROW_SET_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -62,5 +61,3 @@ class RowSet {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_INDEX_ROW_SET_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizer rules on rows and their states, fused into one pass. No table.
-#ifndef SOK_OPS_CPU_ROWS_APPLY_RULE_H_
-#define SOK_OPS_CPU_ROWS_APPLY_RULE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& pl
                       const float* gradients);  // [num_gradients, dim]
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_APPLY_RULE_H_

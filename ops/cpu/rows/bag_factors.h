@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The factors of rows in bags, as an enum for which loops are compiled.
-#ifndef SOK_OPS_CPU_ROWS_BAG_FACTORS_H_
-#define SOK_OPS_CPU_ROWS_BAG_FACTORS_H_
+#pragma once
 
 #include <type_traits>
 
@@ -29,5 +28,3 @@ void WithBagFactors(const Bags& bags, Body&& body) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_BAG_FACTORS_H_

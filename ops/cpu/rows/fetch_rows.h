@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Before rows are touched: brings those into memory that are in a file.
-#ifndef SOK_OPS_CPU_ROWS_FETCH_ROWS_H_
-#define SOK_OPS_CPU_ROWS_FETCH_ROWS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -39,5 +38,3 @@ inline void FetchRows(const RowsView& view, int64_t count, const int64_t* row_id
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_FETCH_ROWS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs row loops with a compile-time dim, for the dims that models use.
-#ifndef SOK_OPS_CPU_ROWS_FIXED_DIM_H_
-#define SOK_OPS_CPU_ROWS_FIXED_DIM_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -85,5 +84,3 @@ SOK_INLINE void PrefetchOutput(float* out, int64_t dim, int64_t row) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_FIXED_DIM_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes rows by row id. No bags.
-#ifndef SOK_OPS_CPU_ROWS_GATHER_ROWS_H_
-#define SOK_OPS_CPU_ROWS_GATHER_ROWS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -46,5 +45,3 @@ void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,
                     float* out);             // [num_keys, dim]
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_GATHER_ROWS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions of numbers of two bytes, sixteen at a time: the bits of ops/base/halves.h.
-#ifndef SOK_OPS_CPU_ROWS_HALVES_AVX512_H_
-#define SOK_OPS_CPU_ROWS_HALVES_AVX512_H_
+#pragma once
 
 #include <cstdint>
 
@@ -23,5 +22,3 @@ int64_t RoundSixteens(const float* floats, int64_t dim, const RowRange& range,
                       const Rounding& rounding, Float16* plane);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_HALVES_AVX512_H_

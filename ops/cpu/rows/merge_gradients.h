@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backward: merges the gradients of bags into one gradient per distinct key. No table, no
 // communication.
-#ifndef SOK_OPS_CPU_ROWS_MERGE_GRADIENTS_H_
-#define SOK_OPS_CPU_ROWS_MERGE_GRADIENTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -18,5 +17,3 @@ void MergeGradients(Executor& executor, const Bags& bags, int64_t dim,
                     float* merged);          // [num_distinct, dim]
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_MERGE_GRADIENTS_H_

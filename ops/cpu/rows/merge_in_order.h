@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backward, on one thread: merges the gradients of bags into one per distinct key, without a sort.
-#ifndef SOK_OPS_CPU_ROWS_MERGE_IN_ORDER_H_
-#define SOK_OPS_CPU_ROWS_MERGE_IN_ORDER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ void MergeInOrder(const Bags& bags, int64_t dim,
                   float* merged);          // [num_distinct, dim]
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_MERGE_IN_ORDER_H_

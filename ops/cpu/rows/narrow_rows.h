@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of two bytes of a plane, by way of floats.
-#ifndef SOK_OPS_CPU_ROWS_NARROW_ROWS_H_
-#define SOK_OPS_CPU_ROWS_NARROW_ROWS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -39,5 +38,3 @@ void WriteRows(const float* floats, int64_t dim, const RowRange& range, const Ro
                Number* plane);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_NARROW_ROWS_H_

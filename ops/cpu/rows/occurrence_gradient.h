@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient that one occurrence contributes to its key.
-#ifndef SOK_OPS_CPU_ROWS_OCCURRENCE_GRADIENT_H_
-#define SOK_OPS_CPU_ROWS_OCCURRENCE_GRADIENT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -60,5 +59,3 @@ SOK_INLINE void AddGradient(Dim dim, float factor, const float* __restrict gradi
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_OCCURRENCE_GRADIENT_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward: pools the rows of distinct keys into the output of each bag. No table, no communication.
-#ifndef SOK_OPS_CPU_ROWS_POOL_ROWS_H_
-#define SOK_OPS_CPU_ROWS_POOL_ROWS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -15,5 +14,3 @@ void PoolRows(Executor& executor, const Bags& bags, const RowSource& source,
               float* out);  // [num_bags, source.plane.width]
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_POOL_ROWS_H_

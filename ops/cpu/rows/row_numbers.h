@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes one row, whatever its numbers are.
-#ifndef SOK_OPS_CPU_ROWS_ROW_NUMBERS_H_
-#define SOK_OPS_CPU_ROWS_ROW_NUMBERS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -46,5 +45,3 @@ SOK_INLINE void StoreRow(const float* __restrict from, Dim dim, Number* __restri
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_CPU_ROWS_ROW_NUMBERS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizer rules on rows and their states by row id, each fused into one pass. No table.
-#ifndef SOK_OPS_DEVICE_KERNELS_APPLY_RULE_H_
-#define SOK_OPS_DEVICE_KERNELS_APPLY_RULE_H_
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -208,5 +207,3 @@ void ApplyToAllRows(Queue& queue, const OneRule& rule, const RulePlanes& planes,
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_APPLY_RULE_H_

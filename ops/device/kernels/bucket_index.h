@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys -> row ids in device memory: the layout, and one thread's work on one key. No kernels.
-#ifndef SOK_OPS_DEVICE_KERNELS_BUCKET_INDEX_H_
-#define SOK_OPS_DEVICE_KERNELS_BUCKET_INDEX_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -140,5 +139,3 @@ struct DeviceIndex {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_BUCKET_INDEX_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys -> row ids without a hash index: row = local key, and one bit per row that tells whether its
 // key has come. The interface of DeviceIndex on bits, and the kernels that only such a table needs.
-#ifndef SOK_OPS_DEVICE_KERNELS_DIRECT_INDEX_H_
-#define SOK_OPS_DEVICE_KERNELS_DIRECT_INDEX_H_
+#pragma once
 
 #include <cstdint>
 
@@ -110,5 +109,3 @@ struct KeysOfRows {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_DIRECT_INDEX_H_

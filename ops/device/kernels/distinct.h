@@ -5,8 +5,7 @@
 // keys share a cell, which ends up with the smallest of their positions. A key whose cell holds its
 // own position is the first of its kind, and the number of such keys before it is its number. The
 // result is therefore the CPU's, whatever the order in which threads run.
-#ifndef SOK_OPS_DEVICE_KERNELS_DISTINCT_H_
-#define SOK_OPS_DEVICE_KERNELS_DISTINCT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -129,5 +128,3 @@ const int32_t* DistinctKeys(Queue& queue, Scratch<Queue>& scratch, Count num_key
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_DISTINCT_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels on the index: what each does with item i. No orchestration, no rows.
-#ifndef SOK_OPS_DEVICE_KERNELS_INDEX_KERNELS_H_
-#define SOK_OPS_DEVICE_KERNELS_INDEX_KERNELS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -198,5 +197,3 @@ struct FindFirstWithoutRow {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_INDEX_KERNELS_H_

@@ -6,8 +6,7 @@
 // The first key of a run may have begun in an earlier one; its part is carried, and the carries are
 // merged in the same way, until one run holds all. Many threads thus share a key with a million
 // occurrences, and the same input gives the same bits.
-#ifndef SOK_OPS_DEVICE_KERNELS_MERGING_H_
-#define SOK_OPS_DEVICE_KERNELS_MERGING_H_
+#pragma once
 
 #include <cstdint>
 
@@ -226,5 +225,3 @@ void MergeGradients(Queue& queue, Scratch<Queue>& scratch, const Bags& bags, int
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_MERGING_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels that collect a batch's missing keys and write their row ids back to it.
-#ifndef SOK_OPS_DEVICE_KERNELS_NEW_KEY_KERNELS_H_
-#define SOK_OPS_DEVICE_KERNELS_NEW_KEY_KERNELS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -92,5 +91,3 @@ struct CompactEntries {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_NEW_KEY_KERNELS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward: pools the rows of distinct keys into the output of each bag. No table.
-#ifndef SOK_OPS_DEVICE_KERNELS_POOLING_H_
-#define SOK_OPS_DEVICE_KERNELS_POOLING_H_
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -133,5 +132,3 @@ void PoolRows(Queue& queue, const Bags& bags, const RowSource& source,
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_POOLING_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows by row id: reads, writes, and first values of new ones.
-#ifndef SOK_OPS_DEVICE_KERNELS_ROW_KERNELS_H_
-#define SOK_OPS_DEVICE_KERNELS_ROW_KERNELS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -212,5 +211,3 @@ void FillAbsentRows(Queue& queue, Count num_keys, int64_t dim, const FirstValue&
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_ROW_KERNELS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates of rows by row ids that may repeat. No table.
-#ifndef SOK_OPS_DEVICE_KERNELS_ROW_UPDATES_H_
-#define SOK_OPS_DEVICE_KERNELS_ROW_UPDATES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -88,5 +87,3 @@ void AssignRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows, int64_t
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_KERNELS_ROW_UPDATES_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The number of items of a kernel: known to the host, or computed by an earlier kernel.
-#ifndef SOK_OPS_DEVICE_MEMORY_COUNT_H_
-#define SOK_OPS_DEVICE_MEMORY_COUNT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -38,5 +37,3 @@ struct Count {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_MEMORY_COUNT_H_

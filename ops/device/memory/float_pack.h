@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows cut into packs of up to 16 bytes, and the assignment of packs to threads.
-#ifndef SOK_OPS_DEVICE_MEMORY_FLOAT_PACK_H_
-#define SOK_OPS_DEVICE_MEMORY_FLOAT_PACK_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -149,5 +148,3 @@ void ForEachPack(Queue& queue, Count num_rows, int64_t dim,
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_MEMORY_FLOAT_PACK_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plane of rows in device memory that grows without moving. No table.
-#ifndef SOK_OPS_DEVICE_MEMORY_GROWING_ROWS_H_
-#define SOK_OPS_DEVICE_MEMORY_GROWING_ROWS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -122,5 +121,3 @@ struct DevicePlanes {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_MEMORY_GROWING_ROWS_H_

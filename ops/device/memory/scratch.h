@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call on a queue and its memory: growing buffers, and scratch memory cut from one of them.
-#ifndef SOK_OPS_DEVICE_MEMORY_SCRATCH_H_
-#define SOK_OPS_DEVICE_MEMORY_SCRATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -129,5 +128,3 @@ class Scratch {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_DEVICE_MEMORY_SCRATCH_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of a request, little-endian; shared by make_request.cc and read_request.cc.
-#ifndef SOK_OPS_EXCHANGE_PAYLOAD_REQUEST_FORMAT_H_
-#define SOK_OPS_EXCHANGE_PAYLOAD_REQUEST_FORMAT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -23,5 +22,3 @@ constexpr int64_t kRequestWeightBytes = sizeof(float);
 // message of a single lookup is its part.
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_PAYLOAD_REQUEST_FORMAT_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detects ranks that train on the same batches, by the requests of a lookup's first steps.
-#ifndef SOK_OPS_EXCHANGE_PAYLOAD_SAME_REQUESTS_H_
-#define SOK_OPS_EXCHANGE_PAYLOAD_SAME_REQUESTS_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -46,5 +45,3 @@ class TrainedAlike {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_PAYLOAD_SAME_REQUESTS_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank's requests to the owners of its keys, as bytes, and the use of their replies. No table, no
 // communication.
-#ifndef SOK_OPS_EXCHANGE_PAYLOAD_SHARDED_REQUEST_H_
-#define SOK_OPS_EXCHANGE_PAYLOAD_SHARDED_REQUEST_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -64,5 +63,3 @@ std::vector<std::vector<std::string_view>> SplitRequests(
     size_t num_lookups, const std::vector<std::string_view>& messages);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_PAYLOAD_SHARDED_REQUEST_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The encoding of floats in rows and gradients sent between ranks.
-#ifndef SOK_OPS_EXCHANGE_PAYLOAD_WIRE_FORMAT_H_
-#define SOK_OPS_EXCHANGE_PAYLOAD_WIRE_FORMAT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ void Widen(Element dtype, const char* from,  // [count * ElementBytes(dtype)], a
            int64_t count, float* to);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_PAYLOAD_WIRE_FORMAT_H_

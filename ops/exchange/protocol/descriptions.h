@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions of lookups, and how those of different ranks differ.
-#ifndef SOK_OPS_EXCHANGE_PROTOCOL_DESCRIPTIONS_H_
-#define SOK_OPS_EXCHANGE_PROTOCOL_DESCRIPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -25,5 +24,3 @@ std::string DifferenceOf(const std::vector<std::string>& texts);
 std::string JoinRanks(const std::vector<int>& ranks);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_PROTOCOL_DESCRIPTIONS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The name of a lookup, the same on all ranks.
-#ifndef SOK_OPS_EXCHANGE_PROTOCOL_LOOKUP_NAME_H_
-#define SOK_OPS_EXCHANGE_PROTOCOL_LOOKUP_NAME_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ struct LookupName {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_PROTOCOL_LOOKUP_NAME_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages that ranks send each other, as bytes.
-#ifndef SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_H_
-#define SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -92,5 +91,3 @@ class HeaderReader {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_H_

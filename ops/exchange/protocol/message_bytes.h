@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encodes numbers and texts in messages, little-endian.
-#ifndef SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_BYTES_H_
-#define SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_BYTES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -47,5 +46,3 @@ class MessageReader {
 [[noreturn]] void ThrowCutOff();
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_BYTES_H_

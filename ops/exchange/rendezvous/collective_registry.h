@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lookups that have begun on this rank, under names that are the same on all ranks, and those
 // that have failed. Sends nothing; locking is up to its owner.
-#ifndef SOK_OPS_EXCHANGE_RENDEZVOUS_COLLECTIVE_REGISTRY_H_
-#define SOK_OPS_EXCHANGE_RENDEZVOUS_COLLECTIVE_REGISTRY_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -165,5 +164,3 @@ class CollectiveRegistry {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_RENDEZVOUS_COLLECTIVE_REGISTRY_H_

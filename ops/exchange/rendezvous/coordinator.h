@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matches the requests of this rank's lookups with those of other ranks. Independent of TensorFlow
 // and of the transport.
-#ifndef SOK_OPS_EXCHANGE_RENDEZVOUS_COORDINATOR_H_
-#define SOK_OPS_EXCHANGE_RENDEZVOUS_COORDINATOR_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -132,5 +131,3 @@ class Coordinator : public Receiver {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_RENDEZVOUS_COORDINATOR_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An op's request to the other ranks, and its result.
-#ifndef SOK_OPS_EXCHANGE_RENDEZVOUS_EXCHANGE_REQUEST_H_
-#define SOK_OPS_EXCHANGE_RENDEZVOUS_EXCHANGE_REQUEST_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -43,5 +42,3 @@ std::string ExchangeName(const ExchangeRequest& request);
 void SetOwnPart(const Outgoing& outgoing, size_t own_rank, ExchangeResult* result);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_RENDEZVOUS_EXCHANGE_REQUEST_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Incomplete requests: those of this rank, and data that other ranks sent for them. Locking is up
 // to its owner.
-#ifndef SOK_OPS_EXCHANGE_RENDEZVOUS_RECEIVE_BUFFER_H_
-#define SOK_OPS_EXCHANGE_RENDEZVOUS_RECEIVE_BUFFER_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -77,5 +76,3 @@ class ReceiveBuffer {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_RENDEZVOUS_RECEIVE_BUFFER_H_

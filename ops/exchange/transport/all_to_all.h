@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transport over a collective all-to-all of bytes, such as Horovod's, which the caller runs.
-#ifndef SOK_OPS_EXCHANGE_TRANSPORT_ALL_TO_ALL_H_
-#define SOK_OPS_EXCHANGE_TRANSPORT_ALL_TO_ALL_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -82,5 +81,3 @@ class AllToAllTransport : public Transport {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_TRANSPORT_ALL_TO_ALL_H_

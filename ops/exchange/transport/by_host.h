@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transport of a job on several hosts: one transport within this host, another between hosts.
-#ifndef SOK_OPS_EXCHANGE_TRANSPORT_BY_HOST_H_
-#define SOK_OPS_EXCHANGE_TRANSPORT_BY_HOST_H_
+#pragma once
 
 #include <memory>
 #include <set>
@@ -34,5 +33,3 @@ class ByHostTransport : public Transport {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_TRANSPORT_BY_HOST_H_

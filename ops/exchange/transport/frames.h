@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages in a byte stream, each preceded by its size in 8 bytes.
-#ifndef SOK_OPS_EXCHANGE_TRANSPORT_FRAMES_H_
-#define SOK_OPS_EXCHANGE_TRANSPORT_FRAMES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -58,5 +57,3 @@ class FrameReader {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_TRANSPORT_FRAMES_H_

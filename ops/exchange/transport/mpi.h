@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transport by MPI's messages, within a host and between hosts.
-#ifndef SOK_OPS_EXCHANGE_TRANSPORT_MPI_H_
-#define SOK_OPS_EXCHANGE_TRANSPORT_MPI_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -107,5 +106,3 @@ class MpiTransport : public Transport {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_TRANSPORT_MPI_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The few functions of MPI that messages need, without MPI's headers: any MPI that is in the
 // process.
-#ifndef SOK_OPS_EXCHANGE_TRANSPORT_MPI_PORT_H_
-#define SOK_OPS_EXCHANGE_TRANSPORT_MPI_PORT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -66,5 +65,3 @@ struct MpiLibrary {
 std::unique_ptr<MpiPort> MakeMpiPort(const MpiLibrary& library);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_TRANSPORT_MPI_PORT_H_

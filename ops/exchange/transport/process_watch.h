@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tells when another process of this host has ended.
-#ifndef SOK_OPS_EXCHANGE_TRANSPORT_PROCESS_WATCH_H_
-#define SOK_OPS_EXCHANGE_TRANSPORT_PROCESS_WATCH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -23,5 +22,3 @@ class ProcessWatch {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_TRANSPORT_PROCESS_WATCH_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transport between processes of one host: byte rings in shared memory.
-#ifndef SOK_OPS_EXCHANGE_TRANSPORT_SHARED_MEMORY_H_
-#define SOK_OPS_EXCHANGE_TRANSPORT_SHARED_MEMORY_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -101,5 +100,3 @@ class SharedMemoryTransport : public Transport {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_TRANSPORT_SHARED_MEMORY_H_

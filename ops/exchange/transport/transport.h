@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carries messages between ranks. Independent of lookups; one implementation per file.
-#ifndef SOK_OPS_EXCHANGE_TRANSPORT_TRANSPORT_H_
-#define SOK_OPS_EXCHANGE_TRANSPORT_TRANSPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -52,5 +51,3 @@ class Transport {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_EXCHANGE_TRANSPORT_TRANSPORT_H_

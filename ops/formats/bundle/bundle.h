@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the tensors of a checkpoint in TensorFlow's format as streams, whichever ranks wrote them.
-#ifndef SOK_OPS_FORMATS_BUNDLE_BUNDLE_H_
-#define SOK_OPS_FORMATS_BUNDLE_BUNDLE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -128,5 +127,3 @@ class PieceSum {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_BUNDLE_BUNDLE_H_

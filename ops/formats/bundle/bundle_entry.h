@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entries of a checkpoint's index: TensorFlow's messages, and its names of slices.
-#ifndef SOK_OPS_FORMATS_BUNDLE_BUNDLE_ENTRY_H_
-#define SOK_OPS_FORMATS_BUNDLE_BUNDLE_ENTRY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -49,5 +48,3 @@ int64_t NumShardsIn(std::string_view header);
 std::string SliceName(const std::string& tensor, const Extents& slice);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_BUNDLE_BUNDLE_ENTRY_H_

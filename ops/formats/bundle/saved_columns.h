@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Columns of a table in a checkpoint, in either layout, of the keys that this rank takes.
-#ifndef SOK_OPS_FORMATS_BUNDLE_SAVED_COLUMNS_H_
-#define SOK_OPS_FORMATS_BUNDLE_SAVED_COLUMNS_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -62,5 +61,3 @@ class SavedColumns : public RowsSource {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_BUNDLE_SAVED_COLUMNS_H_

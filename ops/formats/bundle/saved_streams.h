@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of a checkpoint with the same number of rows, read together and ahead of the consumer.
-#ifndef SOK_OPS_FORMATS_BUNDLE_SAVED_STREAMS_H_
-#define SOK_OPS_FORMATS_BUNDLE_SAVED_STREAMS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -46,5 +45,3 @@ class SavedStreams {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_BUNDLE_SAVED_STREAMS_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Series of checkpoints: a whole one, followed by increments, each with the changes since the
 // checkpoint before it.
-#ifndef SOK_OPS_FORMATS_BUNDLE_SERIES_H_
-#define SOK_OPS_FORMATS_BUNDLE_SERIES_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -49,5 +48,3 @@ struct CheckpointInSeries {
 std::vector<std::string> ChainOf(const FileSystem& files, const std::string& prefix);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_BUNDLE_SERIES_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file format of a checkpoint's index: sorted names and values, in blocks with checksums.
-#ifndef SOK_OPS_FORMATS_BUNDLE_SORTED_TABLE_H_
-#define SOK_OPS_FORMATS_BUNDLE_SORTED_TABLE_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -17,5 +16,3 @@ std::map<std::string, std::string> ReadSortedTable(const FileSystem& files,
                                                    const std::string& path);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_BUNDLE_SORTED_TABLE_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buckets of keys, by which DeepRec's checkpoints are divided among the parts of a table, and which
 // keys of a checkpoint a table takes.
-#ifndef SOK_OPS_FORMATS_BUNDLE_WANTED_KEYS_H_
-#define SOK_OPS_FORMATS_BUNDLE_WANTED_KEYS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -29,5 +28,3 @@ struct WantedKeys {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_BUNDLE_WANTED_KEYS_H_

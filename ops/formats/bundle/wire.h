@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers and strings as protocol buffers and sorted tables store them.
-#ifndef SOK_OPS_FORMATS_BUNDLE_WIRE_H_
-#define SOK_OPS_FORMATS_BUNDLE_WIRE_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -84,5 +83,3 @@ void ForEachField(std::string_view message, const Use& use) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_BUNDLE_WIRE_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What differs between the formats of dumps: a table has one file for each column, and a note that
 // makes the files a dump.
-#ifndef SOK_OPS_FORMATS_DUMPS_DUMP_FORMAT_H_
-#define SOK_OPS_FORMATS_DUMPS_DUMP_FORMAT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -109,5 +108,3 @@ class DumpRecord {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_DUMPS_DUMP_FORMAT_H_

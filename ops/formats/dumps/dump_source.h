@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the dump of a table, in any of the formats.
-#ifndef SOK_OPS_FORMATS_DUMPS_DUMP_SOURCE_H_
-#define SOK_OPS_FORMATS_DUMPS_DUMP_SOURCE_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -51,5 +50,3 @@ class DumpSource : public RowsSource {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_DUMPS_DUMP_SOURCE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a dump of any number of tables into a folder, all or nothing.
-#ifndef SOK_OPS_FORMATS_DUMPS_DUMP_WRITER_H_
-#define SOK_OPS_FORMATS_DUMPS_DUMP_WRITER_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -51,5 +50,3 @@ class DumpWriter {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_DUMPS_DUMP_WRITER_H_

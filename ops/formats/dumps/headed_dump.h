@@ -2,8 +2,7 @@
 // Files of SparseOperationKit 2's dumps: an array behind a header of 296 bytes. A table T has the
 // files T-key, T-weight and T-<optimizer>-<slot>. The note T-note, which SparseOperationKit does
 // not have, makes them one dump.
-#ifndef SOK_OPS_FORMATS_DUMPS_HEADED_DUMP_H_
-#define SOK_OPS_FORMATS_DUMPS_HEADED_DUMP_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -47,5 +46,3 @@ class HeadedDump : public DumpFormat {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_DUMPS_HEADED_DUMP_H_

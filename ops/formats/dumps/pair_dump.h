@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SparseOperationKit 1's pair of files for a table, keys and rows without headers, and a third file
 // with a note that describes them.
-#ifndef SOK_OPS_FORMATS_DUMPS_PAIR_DUMP_H_
-#define SOK_OPS_FORMATS_DUMPS_PAIR_DUMP_H_
+#pragma once
 
 #include <array>
 #include <string>
@@ -43,5 +42,3 @@ class PairDump : public DumpFormat {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_DUMPS_PAIR_DUMP_H_

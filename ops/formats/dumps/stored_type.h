@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dtypes of arrays in files of dumps; little-endian.
-#ifndef SOK_OPS_FORMATS_DUMPS_STORED_TYPE_H_
-#define SOK_OPS_FORMATS_DUMPS_STORED_TYPE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -21,5 +20,3 @@ void KeysFromStored(StoredType type, int64_t count, const char* stored, int64_t*
 void FloatsFromStored(StoredType type, int64_t count, const char* stored, float* floats);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_DUMPS_STORED_TYPE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The progress of checkpoints, for figures and logs.
-#ifndef SOK_OPS_FORMATS_FILES_CHECKPOINT_PROGRESS_H_
-#define SOK_OPS_FORMATS_FILES_CHECKPOINT_PROGRESS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -14,5 +13,3 @@ inline std::atomic<int64_t> saved_bytes{0};
 inline std::atomic<int64_t> restored_bytes{0};
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_FILES_CHECKPOINT_PROGRESS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CRC-32C, the checksum of TensorFlow's checkpoints and of dumps.
-#ifndef SOK_OPS_FORMATS_FILES_CRC32C_H_
-#define SOK_OPS_FORMATS_FILES_CRC32C_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -18,5 +17,3 @@ inline uint32_t UnmaskedCrc32c(uint32_t stored) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_FILES_CRC32C_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What readers and writers of formats need of a file system. Of this machine: Local; the op library
 // has TensorFlow's, which know others, too.
-#ifndef SOK_OPS_FORMATS_FILES_FILE_SYSTEM_H_
-#define SOK_OPS_FORMATS_FILES_FILE_SYSTEM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -61,5 +60,3 @@ std::string NameOf(const std::string& path);
 std::string Joined(const std::string& folder, const std::string& name);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_FILES_FILE_SYSTEM_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ids of saves: part of the names of files and folders until a save is complete.
-#ifndef SOK_OPS_FORMATS_FILES_SAVE_ID_H_
-#define SOK_OPS_FORMATS_FILES_SAVE_ID_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -25,5 +24,3 @@ std::pair<std::string, std::string> WhatAndId(const std::string& name, const std
 bool IsOfThisMachine(const std::string& id);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_FILES_SAVE_ID_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file that the disk already writes while more is appended.
-#ifndef SOK_OPS_FORMATS_FILES_SYNCED_FILE_H_
-#define SOK_OPS_FORMATS_FILES_SYNCED_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -31,5 +30,3 @@ class SyncedFile {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_FORMATS_FILES_SYNCED_FILE_H_

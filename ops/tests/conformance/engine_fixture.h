@@ -3,8 +3,7 @@
 //
 // A test runs on the CPU's engine, with one and with several threads, and on the test double of a
 // GPU, whose threads are forced to overlap; with SOK_TEST_ON_GPU, on a GPU.
-#ifndef SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_
-#define SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -322,5 +321,3 @@ class TestedTable {
 };
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_

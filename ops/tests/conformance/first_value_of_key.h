@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference for WriteFirstValues, column by column; not for kRows.
-#ifndef SOK_OPS_TESTS_CONFORMANCE_FIRST_VALUE_OF_KEY_H_
-#define SOK_OPS_TESTS_CONFORMANCE_FIRST_VALUE_OF_KEY_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -27,5 +26,3 @@ inline void WriteFirstValue(const FirstValue& first_value, int64_t key, int64_t 
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TESTS_CONFORMANCE_FIRST_VALUE_OF_KEY_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches of bags for tests, and the factor of each occurrence in double precision.
-#ifndef SOK_OPS_TESTS_CONFORMANCE_RANDOM_BATCH_H_
-#define SOK_OPS_TESTS_CONFORMANCE_RANDOM_BATCH_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -136,5 +135,3 @@ void ForAllBatches(const Check& check) {
 }
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_CONFORMANCE_RANDOM_BATCH_H_

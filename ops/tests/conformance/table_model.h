@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reference model of a table: the meaning of row ids, on standard containers.
-#ifndef SOK_OPS_TESTS_CONFORMANCE_TABLE_MODEL_H_
-#define SOK_OPS_TESTS_CONFORMANCE_TABLE_MODEL_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -85,5 +84,3 @@ class TableModel {
 };
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_CONFORMANCE_TABLE_MODEL_H_

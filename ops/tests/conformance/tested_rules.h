@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every rule, and its formula in double precision.
-#ifndef SOK_OPS_TESTS_CONFORMANCE_TESTED_RULES_H_
-#define SOK_OPS_TESTS_CONFORMANCE_TESTED_RULES_H_
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -119,5 +118,3 @@ inline std::vector<TestedRule> Rules() {
 }
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_CONFORMANCE_TESTED_RULES_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a loop as a GPU might: in small pieces, in any order, on threads that start together.
-#ifndef SOK_OPS_TESTS_CONFORMANCE_UNRULY_EXECUTOR_H_
-#define SOK_OPS_TESTS_CONFORMANCE_UNRULY_EXECUTOR_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -53,5 +52,3 @@ class UnrulyExecutor : public Executor {
 };
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_CONFORMANCE_UNRULY_EXECUTOR_H_

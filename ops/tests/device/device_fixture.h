@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays and tables on a queue, for tests that run on CPU threads and, compiled by nvcc, on a GPU.
-#ifndef SOK_OPS_TESTS_DEVICE_DEVICE_FIXTURE_H_
-#define SOK_OPS_TESTS_DEVICE_DEVICE_FIXTURE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -128,5 +127,3 @@ class DeviceTableWithRows : private QueueForTests {
 };
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_DEVICE_DEVICE_FIXTURE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several coordinators in one process.
-#ifndef SOK_OPS_TESTS_EXCHANGE_COORDINATOR_FIXTURE_H_
-#define SOK_OPS_TESTS_EXCHANGE_COORDINATOR_FIXTURE_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -251,5 +250,3 @@ inline void RunSteps(Ranks& ranks, int num_layers, int num_steps, int most_micro
 }
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_EXCHANGE_COORDINATOR_FIXTURE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ranks of a job whose ranks are all on one host.
-#ifndef SOK_OPS_TESTS_EXCHANGE_RANK_NUMBERS_H_
-#define SOK_OPS_TESTS_EXCHANGE_RANK_NUMBERS_H_
+#pragma once
 
 #include <cstddef>
 #include <numeric>
@@ -17,5 +16,3 @@ inline std::vector<int> RankNumbers(int num_ranks) {
 }
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_EXCHANGE_RANK_NUMBERS_H_

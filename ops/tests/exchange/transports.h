@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transports of several ranks in one process.
-#ifndef SOK_OPS_TESTS_EXCHANGE_TRANSPORTS_H_
-#define SOK_OPS_TESTS_EXCHANGE_TRANSPORTS_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -228,5 +227,3 @@ class Transports {
 };
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_EXCHANGE_TRANSPORTS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The test double of a GPU: its kernels run on CPU threads.
-#ifndef SOK_OPS_TESTS_HOST_QUEUE_HOST_ENGINE_H_
-#define SOK_OPS_TESTS_HOST_QUEUE_HOST_ENGINE_H_
+#pragma once
 
 #include <memory>
 
@@ -17,5 +16,3 @@ std::unique_ptr<Engine> MakeHostQueueEngine(Executor& executor);
 Engine& HostQueueEngine();
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TESTS_HOST_QUEUE_HOST_ENGINE_H_

@@ -5,8 +5,7 @@
 // ops/cuda/cuda_queue.cuh. A kernel is a function object called with the number of an item, by many
 // threads at once. Kernels of a queue run one after the other; each sees the writes of those
 // before.
-#ifndef SOK_OPS_TESTS_HOST_QUEUE_HOST_QUEUE_H_
-#define SOK_OPS_TESTS_HOST_QUEUE_HOST_QUEUE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -176,5 +175,3 @@ class HostQueue {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TESTS_HOST_QUEUE_HOST_QUEUE_H_

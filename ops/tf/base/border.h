@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The border between the core and TensorFlow: translates errors, threads and tensors.
-#ifndef SOK_OPS_TF_BASE_BORDER_H_
-#define SOK_OPS_TF_BASE_BORDER_H_
+#pragma once
 
 #include <algorithm>
 #include <exception>
@@ -102,5 +101,3 @@ T Attribute(tensorflow::OpKernelConstruction* ctx, const char* name) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_BORDER_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An op's engine: the CPU's, or that of the op's GPU.
-#ifndef SOK_OPS_TF_BASE_ENGINE_OF_OP_H_
-#define SOK_OPS_TF_BASE_ENGINE_OF_OP_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -45,5 +44,3 @@ class OpCall : public Call {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_ENGINE_OF_OP_H_

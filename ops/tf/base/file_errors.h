@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Translates errors of TensorFlow's file systems to errors of the core.
-#ifndef SOK_OPS_TF_BASE_FILE_ERRORS_H_
-#define SOK_OPS_TF_BASE_FILE_ERRORS_H_
+#pragma once
 
 #include <string>
 
@@ -13,5 +12,3 @@ namespace sok {
 void ThrowOfFile(const absl::Status& status, const std::string& path);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_FILE_ERRORS_H_

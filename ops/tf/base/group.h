@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops on a group of lookups: each argument is a list with one tensor per lookup.
-#ifndef SOK_OPS_TF_BASE_GROUP_H_
-#define SOK_OPS_TF_BASE_GROUP_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -79,5 +78,3 @@ std::vector<T> ItemAttributes(tensorflow::OpKernelConstruction* ctx, const char*
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_GROUP_H_

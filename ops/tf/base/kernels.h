@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of ops: how they run and fail, and their registration.
-#ifndef SOK_OPS_TF_BASE_KERNELS_H_
-#define SOK_OPS_TF_BASE_KERNELS_H_
+#pragma once
 
 #include <initializer_list>
 #include <optional>
@@ -65,5 +64,3 @@ class RegisteredKernel {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_KERNELS_H_

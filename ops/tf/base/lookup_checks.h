@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of the keys and rows given to ops, on any device. All throw kInvalidArgument.
-#ifndef SOK_OPS_TF_BASE_LOOKUP_CHECKS_H_
-#define SOK_OPS_TF_BASE_LOOKUP_CHECKS_H_
+#pragma once
 
 #include <string>
 
@@ -37,5 +36,3 @@ void CheckLoadedValues(const TableOptions& options, const tensorflow::Tensor& ke
                        const tensorflow::Tensor& values);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_LOOKUP_CHECKS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lets ops wait without blocking a thread.
-#ifndef SOK_OPS_TF_BASE_OP_WAITER_H_
-#define SOK_OPS_TF_BASE_OP_WAITER_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -52,5 +51,3 @@ class OpWaiter {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_OP_WAITER_H_

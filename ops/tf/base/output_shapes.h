@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape functions shared by several ops.
-#ifndef SOK_OPS_TF_BASE_OUTPUT_SHAPES_H_
-#define SOK_OPS_TF_BASE_OUTPUT_SHAPES_H_
+#pragma once
 
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -23,5 +22,3 @@ absl::Status ShapesOfInputs(tensorflow::shape_inference::InferenceContext* c);
 absl::Status ShapesOfSecondList(tensorflow::shape_inference::InferenceContext* c);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_OUTPUT_SHAPES_H_

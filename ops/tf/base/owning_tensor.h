@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors that keep an object alive.
-#ifndef SOK_OPS_TF_BASE_OWNING_TENSOR_H_
-#define SOK_OPS_TF_BASE_OWNING_TENSOR_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -20,5 +19,3 @@ tensorflow::Tensor Owning(const tensorflow::Tensor& tensor, std::shared_ptr<cons
 int64_t GenerationOf(const tensorflow::Tensor& tensor);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_OWNING_TENSOR_H_

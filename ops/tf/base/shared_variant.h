@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects that ops of a process share through variant tensors.
-#ifndef SOK_OPS_TF_BASE_SHARED_VARIANT_H_
-#define SOK_OPS_TF_BASE_SHARED_VARIANT_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -40,5 +39,3 @@ std::shared_ptr<T> SharedIn(const tensorflow::Tensor& tensor) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_SHARED_VARIANT_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes a failing op fail its step on all ranks that take part in it.
-#ifndef SOK_OPS_TF_BASE_STEP_FAILURE_H_
-#define SOK_OPS_TF_BASE_STEP_FAILURE_H_
+#pragma once
 
 #include <atomic>
 #include <utility>
@@ -23,5 +22,3 @@ void FailStepOnThrow(tensorflow::OpKernelContext* ctx, Body&& body) {
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_STEP_FAILURE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TensorFlow's file systems, for readers and writers of formats.
-#ifndef SOK_OPS_TF_BASE_TF_FILE_SYSTEM_H_
-#define SOK_OPS_TF_BASE_TF_FILE_SYSTEM_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ const FileSystem& TfFileSystem();
 std::string CleanFolder(const std::string& folder);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_TF_FILE_SYSTEM_H_

@@ -2,8 +2,7 @@
 // All differences between TensorFlow releases in C++: calls that newer releases deprecate and older
 // ones lack a replacement for. Of two overloads, the first is chosen if the newer call exists,
 // since the argument 0 fits it better.
-#ifndef SOK_OPS_TF_BASE_TF_VERSIONS_H_
-#define SOK_OPS_TF_BASE_TF_VERSIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -38,5 +37,3 @@ absl::Status ReadAt(const File& file, uint64_t offset, absl::Span<char> memory,
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_BASE_TF_VERSIONS_H_

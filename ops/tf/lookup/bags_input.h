@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors to Bags, for ops of both directions.
-#ifndef SOK_OPS_TF_LOOKUP_BAGS_INPUT_H_
-#define SOK_OPS_TF_LOOKUP_BAGS_INPUT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -30,5 +29,3 @@ struct BagTensors {
 Bags CheckedBags(OpCall& call, const BagTensors& tensors, const char* what);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_LOOKUP_BAGS_INPUT_H_

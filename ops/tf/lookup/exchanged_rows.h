@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layout of a group's rows in the bytes that ranks exchange.
-#ifndef SOK_OPS_TF_LOOKUP_EXCHANGED_ROWS_H_
-#define SOK_OPS_TF_LOOKUP_EXCHANGED_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -77,5 +76,3 @@ class RowLayout {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_LOOKUP_EXCHANGED_ROWS_H_

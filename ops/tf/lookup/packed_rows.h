@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packs rows of a group of lookups into bytes to send, and unpacks them, as the layout says.
-#ifndef SOK_OPS_TF_LOOKUP_PACKED_ROWS_H_
-#define SOK_OPS_TF_LOOKUP_PACKED_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -29,5 +28,3 @@ void OutputReceived(tensorflow::OpKernelContext* ctx, const Group& group, const 
                     const char* list);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_LOOKUP_PACKED_ROWS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradients given to an optimizer op, checked, with distinct rows.
-#ifndef SOK_OPS_TF_LOOKUP_ROW_GRADIENTS_H_
-#define SOK_OPS_TF_LOOKUP_ROW_GRADIENTS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -45,5 +44,3 @@ RowGradients DistinctGradients(OpCall& call, Table& table, const RowGradients& g
                                bool row_ids_are_distinct);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_LOOKUP_ROW_GRADIENTS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An optimizer's rule from the attributes and inputs of an op.
-#ifndef SOK_OPS_TF_LOOKUP_RULE_INPUT_H_
-#define SOK_OPS_TF_LOOKUP_RULE_INPUT_H_
+#pragma once
 
 #include <string>
 
@@ -31,5 +30,3 @@ class RuleInput {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_LOOKUP_RULE_INPUT_H_

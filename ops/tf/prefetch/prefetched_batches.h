@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches whose tensors are made while the previous step runs: one thread puts them, steps take
 // them.
-#ifndef SOK_OPS_TF_PREFETCH_PREFETCHED_BATCHES_H_
-#define SOK_OPS_TF_PREFETCH_PREFETCHED_BATCHES_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -90,5 +89,3 @@ class PrefetchedBatches : public tensorflow::ResourceBase {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_PREFETCH_PREFETCHED_BATCHES_H_

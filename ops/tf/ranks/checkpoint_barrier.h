@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The moment of a checkpoint: no step that changes tables runs on any rank.
-#ifndef SOK_OPS_TF_RANKS_CHECKPOINT_BARRIER_H_
-#define SOK_OPS_TF_RANKS_CHECKPOINT_BARRIER_H_
+#pragma once
 
 #include <memory>
 
@@ -32,5 +31,3 @@ class CheckpointBarrier {
 std::shared_ptr<CheckpointBarrier> BarrierIn(tensorflow::OpKernelContext* ctx);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_RANKS_CHECKPOINT_BARRIER_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives of lookups as tensors: shared by all exchanges of a lookup, from the forward to the
 // backward pass, which are separate calls in eager code and functions.
-#ifndef SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_
-#define SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_
+#pragma once
 
 #include <atomic>
 #include <exception>
@@ -91,5 +90,3 @@ void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const CollectiveHandle*
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Base class of ops that wait for other ranks.
-#ifndef SOK_OPS_TF_RANKS_EXCHANGE_OP_H_
-#define SOK_OPS_TF_RANKS_EXCHANGE_OP_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -37,5 +36,3 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_RANKS_EXCHANGE_OP_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The coordinator and transport of the process, and the C interface by which Python creates them.
-#ifndef SOK_OPS_TF_RANKS_EXCHANGE_SERVICE_H_
-#define SOK_OPS_TF_RANKS_EXCHANGE_SERVICE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -22,5 +21,3 @@ std::shared_ptr<AllToAllTransport> CurrentAllToAll();
 StepId StepIdOf(tensorflow::OpKernelContext* ctx);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_RANKS_EXCHANGE_SERVICE_H_

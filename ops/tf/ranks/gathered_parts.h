@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends the ranks' parts of a save to rank 0 if only it writes.
-#ifndef SOK_OPS_TF_RANKS_GATHERED_PARTS_H_
-#define SOK_OPS_TF_RANKS_GATHERED_PARTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -59,5 +58,3 @@ class GatheredRows : public RowsSink {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_RANKS_GATHERED_PARTS_H_

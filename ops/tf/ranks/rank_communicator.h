@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communication between the ranks' instances of an op that moves whole tables.
-#ifndef SOK_OPS_TF_RANKS_RANK_COMMUNICATOR_H_
-#define SOK_OPS_TF_RANKS_RANK_COMMUNICATOR_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -63,5 +62,3 @@ class RankCommunicator {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_RANKS_RANK_COMMUNICATOR_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Base classes of ops that move whole tables to and from files, together with other ranks.
-#ifndef SOK_OPS_TF_RANKS_WHOLE_TABLE_OP_H_
-#define SOK_OPS_TF_RANKS_WHOLE_TABLE_OP_H_
+#pragma once
 
 #include <memory>
 
@@ -38,5 +37,3 @@ class WholeTableOp : public CommunicatingOp {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_RANKS_WHOLE_TABLE_OP_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The step of an op, and the detection of its end: the registry of steps for TensorFlow.
-#ifndef SOK_OPS_TF_STEPS_SESSION_STEPS_H_
-#define SOK_OPS_TF_STEPS_SESSION_STEPS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -56,5 +55,3 @@ class SessionSteps : public tensorflow::ResourceBase {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_STEPS_SESSION_STEPS_H_

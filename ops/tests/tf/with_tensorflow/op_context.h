@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The context that TensorFlow gives an op on a CPU, without a session.
-#ifndef SOK_OPS_TESTS_TF_WITH_TENSORFLOW_OP_CONTEXT_H_
-#define SOK_OPS_TESTS_TF_WITH_TENSORFLOW_OP_CONTEXT_H_
+#pragma once
 
 #include <memory>
 
@@ -29,5 +28,3 @@ class OpContext {
 };
 
 }  // namespace sok::testing
-
-#endif  // SOK_OPS_TESTS_TF_WITH_TENSORFLOW_OP_CONTEXT_H_

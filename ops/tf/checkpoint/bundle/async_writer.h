@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes to a file on another thread, while the caller fills further buffers.
-#ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_ASYNC_WRITER_H_
-#define SOK_OPS_TF_CHECKPOINT_BUNDLE_ASYNC_WRITER_H_
+#pragma once
 
 #include <algorithm>
 #include <condition_variable>
@@ -145,5 +144,3 @@ class AsyncWriter {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_BUNDLE_ASYNC_WRITER_H_

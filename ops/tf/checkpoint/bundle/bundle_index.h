@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the index of a checkpoint in TensorFlow's format; ops/formats/bundle reads it.
-#ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_BUNDLE_INDEX_H_
-#define SOK_OPS_TF_CHECKPOINT_BUNDLE_BUNDLE_INDEX_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -22,5 +21,3 @@ void WriteIndex(const std::string& prefix, const BundleEntries& entries, int num
 void MergeEntries(const BundleEntries& part, int shard, BundleEntries* merged);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_BUNDLE_BUNDLE_INDEX_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a checkpoint that several ranks write: where they are until all are complete, and
 // how they replace an earlier checkpoint atomically.
-#ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_CHECKPOINT_FILES_H_
-#define SOK_OPS_TF_CHECKPOINT_BUNDLE_CHECKPOINT_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -54,5 +53,3 @@ class CheckpointFiles {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_BUNDLE_CHECKPOINT_FILES_H_

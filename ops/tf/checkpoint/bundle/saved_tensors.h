@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint in TensorFlow's format, with TensorFlow's types.
-#ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_TENSORS_H_
-#define SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_TENSORS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -36,5 +35,3 @@ class SavedTensors : public Bundle {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_TENSORS_H_

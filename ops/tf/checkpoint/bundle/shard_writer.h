@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes one rank's part of a checkpoint in TensorFlow's format as a stream.
-#ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_SHARD_WRITER_H_
-#define SOK_OPS_TF_CHECKPOINT_BUNDLE_SHARD_WRITER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -87,5 +86,3 @@ class ShardWriter {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_BUNDLE_SHARD_WRITER_H_

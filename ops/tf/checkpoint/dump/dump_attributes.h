@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attributes of ops on dumps, which say how a table stands in its files.
-#ifndef SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_ATTRIBUTES_H_
-#define SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_ATTRIBUTES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -48,5 +47,3 @@ class DumpAttributes {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_ATTRIBUTES_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A source of rows that only rank 0 has.
-#ifndef SOK_OPS_TF_CHECKPOINT_DUMP_RESTORED_DUMP_H_
-#define SOK_OPS_TF_CHECKPOINT_DUMP_RESTORED_DUMP_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -37,5 +36,3 @@ class RowsOfRank0 : public RowsSource {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_DUMP_RESTORED_DUMP_H_

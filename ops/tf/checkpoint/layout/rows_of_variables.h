@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots that are ordinary variables, as columns of a table that is restored.
-#ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_ROWS_OF_VARIABLES_H_
-#define SOK_OPS_TF_CHECKPOINT_LAYOUT_ROWS_OF_VARIABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -26,5 +25,3 @@ class RowsOfVariables {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_LAYOUT_ROWS_OF_VARIABLES_H_

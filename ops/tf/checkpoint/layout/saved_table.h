@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a table's contents into a rank's part of a checkpoint.
-#ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_SAVED_TABLE_H_
-#define SOK_OPS_TF_CHECKPOINT_LAYOUT_SAVED_TABLE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -56,5 +55,3 @@ void WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers,
                   ShardWriter* writer);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_LAYOUT_SAVED_TABLE_H_

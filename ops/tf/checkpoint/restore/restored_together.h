@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes all ranks restore, or none.
-#ifndef SOK_OPS_TF_CHECKPOINT_RESTORE_RESTORED_TOGETHER_H_
-#define SOK_OPS_TF_CHECKPOINT_RESTORE_RESTORED_TOGETHER_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -18,5 +17,3 @@ void ReadOnAllRanks(RankCommunicator& communicator, const std::string& prefix,
                     const std::function<std::string()>& read);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_RESTORE_RESTORED_TOGETHER_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Base class of ops that read a table from a checkpoint. The layouts differ in names only.
-#ifndef SOK_OPS_TF_CHECKPOINT_RESTORE_SAVED_TABLE_OP_H_
-#define SOK_OPS_TF_CHECKPOINT_RESTORE_SAVED_TABLE_OP_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -108,5 +107,3 @@ class SavedTableOp : public WholeTableOp {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_RESTORE_SAVED_TABLE_OP_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state shared by the ops of one save.
-#ifndef SOK_OPS_TF_CHECKPOINT_SAVE_CHECKPOINT_TRANSACTION_H_
-#define SOK_OPS_TF_CHECKPOINT_SAVE_CHECKPOINT_TRANSACTION_H_
+#pragma once
 
 #include <memory>
 #include <mutex>
@@ -42,5 +41,3 @@ inline std::shared_ptr<CheckpointTransaction> CheckpointIn(const tensorflow::Ten
 }
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_CHECKPOINT_SAVE_CHECKPOINT_TRANSACTION_H_

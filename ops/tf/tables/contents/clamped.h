@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said of numbers that rows of float16 have not.
-#ifndef SOK_OPS_TF_TABLES_CONTENTS_CLAMPED_H_
-#define SOK_OPS_TF_TABLES_CONTENTS_CLAMPED_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -12,5 +11,3 @@ namespace sok {
 void WarnOfClamped(const std::string& table, int64_t num_clamped);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_CONTENTS_CLAMPED_H_

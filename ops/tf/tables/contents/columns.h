@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a table stores of each row, as a list. Saves, increments and restores loop over it, and know
 // neither rows nor slots nor the history of keys by name.
-#ifndef SOK_OPS_TF_TABLES_CONTENTS_COLUMNS_H_
-#define SOK_OPS_TF_TABLES_CONTENTS_COLUMNS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -60,5 +59,3 @@ std::vector<Column> ColumnsOf(OpCall& call, const TableView& view, Element rows,
                               int64_t latest = INT64_MAX);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_CONTENTS_COLUMNS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table's entries in the order of DeepRec's checkpoints.
-#ifndef SOK_OPS_TF_TABLES_CONTENTS_KEY_BUCKETS_H_
-#define SOK_OPS_TF_TABLES_CONTENTS_KEY_BUCKETS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ namespace sok {
 TableEntries InBuckets(OpCall& call, KeysInOrder& live, int64_t num_buckets);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_CONTENTS_KEY_BUCKETS_H_

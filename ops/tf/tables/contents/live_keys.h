@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys of a table and their row ids, in blocks, so that they never need a complete list.
-#ifndef SOK_OPS_TF_TABLES_CONTENTS_LIVE_KEYS_H_
-#define SOK_OPS_TF_TABLES_CONTENTS_LIVE_KEYS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -48,5 +47,3 @@ class LiveKeys : public KeysInOrder {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_CONTENTS_LIVE_KEYS_H_

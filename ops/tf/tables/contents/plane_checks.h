@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of the planes that a checkpoint saves or restores.
-#ifndef SOK_OPS_TF_TABLES_CONTENTS_PLANE_CHECKS_H_
-#define SOK_OPS_TF_TABLES_CONTENTS_PLANE_CHECKS_H_
+#pragma once
 
 #include <string>
 
@@ -23,5 +22,3 @@ void CheckRowsByRowId(const TableOptions& options, const std::string& what,
                       const tensorflow::Tensor& values);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_CONTENTS_PLANE_CHECKS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves rows between planes and the host's memory, in parts of little memory.
-#ifndef SOK_OPS_TF_TABLES_CONTENTS_ROW_MOVER_H_
-#define SOK_OPS_TF_TABLES_CONTENTS_ROW_MOVER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -50,5 +49,3 @@ class RowMover {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_CONTENTS_ROW_MOVER_H_

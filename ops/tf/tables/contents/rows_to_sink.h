@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves a table's columns into a sink.
-#ifndef SOK_OPS_TF_TABLES_CONTENTS_ROWS_TO_SINK_H_
-#define SOK_OPS_TF_TABLES_CONTENTS_ROWS_TO_SINK_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -69,5 +68,3 @@ class KeyRange : public KeysInOrder {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_CONTENTS_ROWS_TO_SINK_H_

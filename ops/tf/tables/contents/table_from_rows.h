@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills an empty table from sources of rows.
-#ifndef SOK_OPS_TF_TABLES_CONTENTS_TABLE_FROM_ROWS_H_
-#define SOK_OPS_TF_TABLES_CONTENTS_TABLE_FROM_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -69,5 +68,3 @@ class TableFromRows {
 void FillExisting(OpCall& call, Table& table, RowsSource& source, size_t number, Column* column);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_CONTENTS_TABLE_FROM_ROWS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows that keys without a row read.
-#ifndef SOK_OPS_TF_TABLES_RESOURCE_ABSENT_ROWS_H_
-#define SOK_OPS_TF_TABLES_RESOURCE_ABSENT_ROWS_H_
+#pragma once
 
 #include <vector>
 
@@ -23,5 +22,3 @@ const float* AbsentRows(OpCall& call, const TableView& view, const tensorflow::T
                         const tensorflow::Tensor& row_ids, const tensorflow::Tensor& absent_rows);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_RESOURCE_ABSENT_ROWS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of this process, for figures of all of them that need no session.
-#ifndef SOK_OPS_TF_TABLES_RESOURCE_LIVE_TABLES_H_
-#define SOK_OPS_TF_TABLES_RESOURCE_LIVE_TABLES_H_
+#pragma once
 
 namespace sok {
 
@@ -11,5 +10,3 @@ class TableResource;
 void NoteLiveTable(TableResource* table);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_RESOURCE_LIVE_TABLES_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A TensorFlow variable whose memory is a plane of a table.
-#ifndef SOK_OPS_TF_TABLES_RESOURCE_PLANE_VARIABLE_H_
-#define SOK_OPS_TF_TABLES_RESOURCE_PLANE_VARIABLE_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -90,5 +89,3 @@ class PlaneVariable {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_RESOURCE_PLANE_VARIABLE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of a group of lookups, all locked for one op.
-#ifndef SOK_OPS_TF_TABLES_RESOURCE_PLANES_OF_GROUP_H_
-#define SOK_OPS_TF_TABLES_RESOURCE_PLANES_OF_GROUP_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -29,5 +28,3 @@ class PlanesOfGroup {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_RESOURCE_PLANES_OF_GROUP_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checksums of a table's rows when it was last saved, which determine the rows of the next
 // increment.
-#ifndef SOK_OPS_TF_TABLES_RESOURCE_ROW_FINGERPRINTS_H_
-#define SOK_OPS_TF_TABLES_RESOURCE_ROW_FINGERPRINTS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -91,5 +90,3 @@ class RowChanges {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_RESOURCE_ROW_FINGERPRINTS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of tables and slots from the attributes of ops.
-#ifndef SOK_OPS_TF_TABLES_RESOURCE_TABLE_ATTRIBUTES_H_
-#define SOK_OPS_TF_TABLES_RESOURCE_TABLE_ATTRIBUTES_H_
+#pragma once
 
 #include "ops/engine/restored_keys.h"
 #include "ops/engine/table_options.h"
@@ -27,5 +26,3 @@ SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx);
 KeysOf KindOfKeys(tensorflow::OpKernelConstruction* ctx);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_RESOURCE_TABLE_ATTRIBUTES_H_

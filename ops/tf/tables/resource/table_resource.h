@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table as a TensorFlow resource: the index, and the variables that hold its planes.
-#ifndef SOK_OPS_TF_TABLES_RESOURCE_TABLE_RESOURCE_H_
-#define SOK_OPS_TF_TABLES_RESOURCE_TABLE_RESOURCE_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -222,5 +221,3 @@ tensorflow::core::RefCountPtr<TableResource> LookupTable(tensorflow::OpKernelCon
                                                          const tensorflow::ResourceHandle& handle);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_RESOURCE_TABLE_RESOURCE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The slots of a table resource, by name and by variable.
-#ifndef SOK_OPS_TF_TABLES_RESOURCE_TABLE_SLOTS_H_
-#define SOK_OPS_TF_TABLES_RESOURCE_TABLE_SLOTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -62,5 +61,3 @@ class TableSlots {
 [[noreturn]] void ThrowNotInitialized(const std::string& table_name);
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_RESOURCE_TABLE_SLOTS_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an op sees of a table: its index, its planes, and the variables behind them.
-#ifndef SOK_OPS_TF_TABLES_RESOURCE_TABLE_VIEW_H_
-#define SOK_OPS_TF_TABLES_RESOURCE_TABLE_VIEW_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -44,5 +43,3 @@ struct TableView {
 };
 
 }  // namespace sok
-
-#endif  // SOK_OPS_TF_TABLES_RESOURCE_TABLE_VIEW_H_
