@@ -32,7 +32,7 @@ from sok_compat.tables.rows.shown_rows import (
     showing_rows_in_use,
     showing_some_rows,
 )
-from sok_compat.tables.slots.slot_creation import make_slot_or_variable
+from sok_compat.tables.slots.slot_creation import make_slot_or_variable, raise_for_slot
 from sok_compat.tables.slots.slot_names import owner_by_name
 from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.slots.stock_slots import has_slots_saved_with_it, slots_apart
@@ -57,10 +57,6 @@ def _change() -> None:
     around_updates(_of_rows_in_use)
 
 
-class _NoPlaneError(Exception):
-    """The slot's initial value is not a constant fill, so it cannot be a plane."""
-
-
 def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
     """Every optimizer's `build` calls the base class first, and returns if it is built."""
 
@@ -73,12 +69,8 @@ def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
         _tables_of[self] = set()  # the build below calls this again
         # Variables whose slots checkpoints number come first, as another plan has other tables.
         var_list = sorted(var_list, key=has_slots_saved_with_it)
-        try:
-            with slots_apart(self):
-                _build_planes(self, var_list, tables)
-        except _NoPlaneError:
-            members.build_again(self)
-            return build(self, var_list)
+        with slots_apart(self):
+            _build_planes(self, var_list, tables)
         _tables_of[self] = {members.unique_id(table) for table in tables}
         if tables:
             self.jit_compile = False  # True by default with a GPU, but XLA does not know tables
@@ -105,7 +97,7 @@ def _make_variable(
     has_rows = variable.shape[0] in (table.shape[0], table.capacity)
     is_average = kwargs.get("initial_value") is table  # updates do not compute with it
     if has_rows and not is_average:
-        raise _NoPlaneError
+        raise_for_slot(table, variable.name)
     return variable
 
 

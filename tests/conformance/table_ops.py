@@ -272,7 +272,7 @@ class TableOps(LookupOps, FileFaults):
         """From the last checkpoint of the series."""
         path = str(self.folder / f"series-{self.num_in_series}")
         titles = ["x/rows", *(f"x/{slot}" for slot in self.slots)]
-        return self._restored_rows(path, titles, list(self.slots))
+        self._restore_from(path, titles, list(self.slots))
 
     def _saved(self, name, bases, titles, slots, num_buckets, names):
         """Tensors of a checkpoint that is made."""
@@ -306,17 +306,16 @@ class TableOps(LookupOps, FileFaults):
         ))  # fmt: skip
         return path
 
-    def _restored_rows(self, path, titles, slot_names):
-        return self._run(lambda: ops.sok_restore_saved(
+    def _restore_from(self, path, titles, slot_names):
+        self._run(lambda: ops.sok_restore_saved(
             self.handle,
             path,
             [],
-            num_variables=0,
             table_name="x",
             titles=titles,
             slot_names=slot_names,
             Tkey=tf.dtypes.as_dtype(self.spec.key_dtype),
-        ).row_ids)  # fmt: skip
+        ))  # fmt: skip
 
     def restore_buckets(self, tensors, slots=(), num_parts=1, part=0):
         """From a checkpoint of these tensors, {name: value}; the table is 'x' there."""
@@ -325,7 +324,6 @@ class TableOps(LookupOps, FileFaults):
             self.handle,
             path,
             [],
-            num_variables=0,
             table_name="x",
             titles=["x"] * (1 + len(slots)),
             tails=["", *(f"/{slot}" for slot in slots)],
@@ -344,7 +342,7 @@ class TableOps(LookupOps, FileFaults):
         path = self._checkpoint_of(
             {"x/keys": as_keys(keys), **dict(zip(titles, map(as_floats, (rows, *slots.values()))))}
         )
-        return self._restored_rows(path, titles, list(slots))
+        self._restore_from(path, titles, list(slots))
 
     def load(self, values):
         values = as_floats(values)

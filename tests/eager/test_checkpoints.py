@@ -164,6 +164,5 @@ def test_slots_that_do_not_know_their_keys(sok, tmp_path):
 
     trained = Trained(sok, WithRandomSlots(0.1))
     gradient = tf.IndexedSlices(tf.ones([0, 3]), tf.zeros([0], tf.int64), [16, 3])
-    trained.optimizer.apply_gradients([(gradient, trained.table)])
-    with pytest.raises(NotImplementedError, match="random:0.*start it as a constant"):
-        trained.checkpoint.save(str(tmp_path / "model"))
+    with pytest.raises(NotImplementedError, match="random.*start as a constant"):
+        trained.optimizer.apply_gradients([(gradient, trained.table)])

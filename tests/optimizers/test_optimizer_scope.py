@@ -250,7 +250,6 @@ class UnevenSlots(train.GradientDescentOptimizer):
             False,
             "m:0 is read or updated in all rows.*OptimizerScope",
         ),
-        (UnevenSlots, False, "GradientDescent:0 does not start as one number.*as a constant"),
     ],
 )
 def test_warns_once_of_slots_that_cost_the_capacity(
@@ -266,6 +265,14 @@ def test_warns_once_of_slots_that_cost_the_capacity(
     if problem:
         size = f"{2 * 4 * CASE.dim} MB with shape .2000000, {CASE.dim}."
         assert re.search(f"EmbeddingVariable.*{problem}.*{size}", messages[0])
+
+
+@pytest.mark.parametrize("in_scope", [True, False])
+def test_slots_that_do_not_start_as_one_number_are_refused(sok, in_scope):
+    layer = CASE.make_layer()
+    optimizer = OptimizerCase("", lambda: UnevenSlots(0.1), needs_scope=in_scope)
+    with pytest.raises(NotImplementedError, match="GradientDescent of the table.*start as a const"):
+        training_of(optimizer, layer.embedding_variable, layer)
 
 
 @pytest.mark.parametrize(

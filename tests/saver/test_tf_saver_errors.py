@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
-from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS, OptimizerCase
+from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS
 from tests.support.saves.saved_table import DIM, SavedTable, assert_rows_equal
 from tests.support.sessions import initialized_session
 
@@ -110,41 +110,6 @@ def test_slots_made_after_the_saver(make_table, tmp_path):
         ),
     ):
         saver.save(session, str(tmp_path / "model"))
-
-
-class UnevenAdagrad(tf1.train.AdagradOptimizer):
-    """Its slots do not start as one number."""
-
-    def _create_slots(self, var_list):
-        for variable in var_list:
-            start = 0.1 + tf.random.stateless_uniform(variable.shape, seed=[1, 2])
-            self._get_or_make_slot(variable, start, "accumulator", self._name)
-
-
-@pytest.mark.parametrize("var_list", [tf1.global_variables, lambda: tf1.trainable_variables()[:1]])
-def test_slots_that_are_no_planes_are_saved_with_the_table(tmp_path, var_list):
-    """They are ordinary variables by row id, in the checkpoint by key; also where the saver was
-    given the table alone."""
-    uneven = OptimizerCase("uneven", lambda: UnevenAdagrad(0.05, name="Adagrad"))
-
-    def run(batches, use=None, path=str(tmp_path / "model")):
-        with tf.Graph().as_default():
-            sok_compat.Init(global_batch_size=8, seed=3)
-            saved = SavedTable(tmp_path, optimizer=uneven)
-            saver = tf1.train.Saver(var_list())
-            with initialized_session() as session:
-                if use == "restore":
-                    saver.restore(session, path)
-                for keys in batches:
-                    session.run(saved.step, {saved.keys: keys})
-                if use == "save":
-                    saver.save(session, path)
-                return saved.rows(session)
-
-    first, last = [[7, 3], [3, 9]], [[9, 3], [1, 7]]
-    run(first, "save")
-    assert tf.train.load_variable(str(tmp_path / "model"), SLOT).shape == (3, DIM)
-    assert_rows_equal(run(last, "restore"), run(first + last))
 
 
 def test_savers_without_tables_are_as_ever(make_table, tmp_path):

@@ -14,7 +14,6 @@ import tensorflow as tf
 from sok_compat.checkpoint.parts.late_slots import LateSlots
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable
-from sok_compat.tables.slots.slot_names import owner_by_name
 
 if TYPE_CHECKING:
     from sok_compat.checkpoint.parts.whole_variable import WholeVariable
@@ -112,18 +111,3 @@ def short_titles(table: Table | WholeVariable, slots: Sequence[tf.Variable]) -> 
         counts[short] += 1
         titles.append(short + (f"_{number}" if number else ""))
     return titles
-
-
-def ordinary_slots(table: Table) -> list[tf.Variable]:
-    """The graph's variables that an optimizer created for the table without slot_for or a scope."""
-    ours = {slot.handle.ref() for slot in table.slots}
-    return [
-        variable
-        for variable in tf.compat.v1.global_variables()
-        if f"/{table.table_name}/" in f"/{variable.op.name}"  # saves the search for its owner
-        and getattr(variable, "handle", variable).ref() not in ours
-        and variable.shape.rank == 2
-        and variable.shape[0] == table.capacity
-        and not variable.trainable
-        and owner_by_name(variable.op.name, [table]) is table
-    ]

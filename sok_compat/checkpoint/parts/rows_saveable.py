@@ -36,7 +36,6 @@ class RowsSaveable(StreamedTable):
         table: Table,
         name: str,
         slot_names: Sequence[str | None] | None = None,
-        variables: Sequence[tuple[str, tf.Variable]] = (),
         slots: Sequence[SlotVariable] | None = None,
     ) -> None:
         """Creates no ops.
@@ -45,34 +44,28 @@ class RowsSaveable(StreamedTable):
           table: the Table.
           name: of the table in the checkpoint.
           slot_names: of its slots there, in their order; a slot's own name if None.
-          variables: [(name in the checkpoint, variable)] of slots that are ordinary variables, with
-            one row for each of the table's.
           slots: its slots; table.slots if None.
         """
         super().__init__(table, name, table.slots if slots is None else slots)
         given = slot_names or [None] * len(self.slots)
         self._slot_titles = [x or slot.op.name for x, slot in zip(given, self.slots)]
-        self._variables = list(variables)
 
     def description(self) -> str:
         return f"{self.table.kind()}, saved as {self._names_to_read()}"
 
     def _names_to_save(self):
         """Attributes of SokSaveTable that name tensors."""
-        titles = [title for title, _ in self._variables]
-        titles = [f"{self.name}/rows", *self._slot_titles, *titles]
+        titles = [f"{self.name}/rows", *self._slot_titles]
         return {"table_name": self.name, "titles": titles, "Tkey": tf.int64}
 
     def _names_to_read(self):
         """Attributes of SokCheckSaved and SokRestoreSaved that name tensors."""
-        widths = [variable.shape[1] for _, variable in self._variables]
-        return {**self._names_to_save(), "widths": widths, "Tkey": self.table.key_dtype}
+        return {**self._names_to_save(), "Tkey": self.table.key_dtype}
 
     def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
         return ops.sok_save_table(
             self.table.table_handle,
             checkpoint,
-            [variable.handle for _, variable in self._variables],
             collectives,
             slot_names=[slot.plane_name for slot in self.slots],
             **self._names_to_save(),
@@ -112,7 +105,7 @@ class RowsSaveable(StreamedTable):
         Returns:
           [keys int64 [n], their rows float32 [n, dim], int64 keys that the checkpoint lacks].
         """
-        names = {**self._names_to_read(), "widths": [], "slot_is_required": [], "fits_rows": False}
+        names = {**self._names_to_read(), "slot_is_required": [], "fits_rows": False}
         of_rows = {each: names[each][:1] for each in ("titles", "tails") if each in names}
         names.update(of_rows, slot_names=[])
         with tf.device(self.table.device):
@@ -126,24 +119,10 @@ class RowsSaveable(StreamedTable):
           collectives: the op's collectives, so that all ranks restore or none.
         """
         with tf.device(self.table.device):
-            row_ids, of_variables = ops.sok_restore_saved(
+            return ops.sok_restore_saved(
                 self.table.table_handle,
                 path,
                 list(collectives),
-                num_variables=len(self._variables),
                 slot_names=[slot.plane_name for slot in self.slots],
                 **self._names_to_read(),
             )
-        assigned = [
-            _assign_rows(variable, row_ids, rows)
-            for (_, variable), rows in zip(self._variables, of_variables)
-        ]
-        return tf.group(row_ids, *assigned)
-
-
-def _assign_rows(variable, row_ids, rows):
-    """Assigns rows to a variable; all others get their initial value."""
-    with tf.device(variable.device):
-        first = tf.convert_to_tensor(variable.initial_value)
-        value = tf.tensor_scatter_nd_update(first, row_ids[:, tf.newaxis], rows)
-        return variable.assign(value, read_value=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.parts.object_tables import ordinary_slots, short_titles
+from sok_compat.checkpoint.parts.object_tables import short_titles
 from sok_compat.checkpoint.parts.whole_variable import WholeVariable
 from sok_compat.checkpoint.streams.checked_restore import StoredTensor, check_tensors
 from sok_compat.checkpoint.streams.files_of_rank_0 import copy_at
@@ -86,16 +86,6 @@ class PartsSaveable(StreamedTable):
         variables = [each.variable for each in self.variables]
         slots = [slot for each in self._tables for slot in each.slots]
         return [*self.tables, *variables, *slots]
-
-    def check_slots(self) -> None:
-        """Raises NotImplementedError if a table has slots that are ordinary variables."""
-        for table in self.tables:
-            for slot in ordinary_slots(table):
-                raise NotImplementedError(
-                    f"{slot.name}, which an optimizer has made for the table {table.table_name}, "
-                    "does not start as one number everywhere, and is not saved with the table: "
-                    "leave this optimizer's variables out of tf.train.Saver, or use another one"
-                )
 
     def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
         """Returns a no-op: `specs_of_rank` saves all contents."""
@@ -230,9 +220,6 @@ def joined_parts(
 
     Returns:
       (items of all other variables, the PartsSaveables).
-
-    Raises:
-      NotImplementedError: an optimizer has created ordinary variables as slots of such a table.
     """
     owners = {}
     for _, variable in items:
@@ -244,10 +231,7 @@ def joined_parts(
     saveables = [owner.saveable() for owner in owners.values()]
     # By handles, which tables of imported graphs have in common with the graph's variables.
     taken = {variable.handle.ref() for each in saveables for variable in each.saved_variables()}
-    kept = [item for item in items if not taken or _handle_of(item[1]) not in taken]
-    for each in saveables:
-        each.check_slots()
-    return kept, saveables
+    return [each for each in items if not taken or _handle_of(each[1]) not in taken], saveables
 
 
 def _handle_of(variable):

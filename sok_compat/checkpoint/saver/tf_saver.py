@@ -12,7 +12,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.objects.keras_files import refuse_tables_in_h5_files
 from sok_compat.checkpoint.objects.object_savers import save_objects_with_tables
 from sok_compat.checkpoint.parts.names_of_parts import around_part, suffix_of, whole_name
-from sok_compat.checkpoint.parts.object_tables import object_saveable, ordinary_slots
+from sok_compat.checkpoint.parts.object_tables import object_saveable
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.parts.saved_parts import joined_parts
 from sok_compat.checkpoint.saver.imported_tables import (
@@ -205,8 +205,7 @@ def with_tables(names_to_saveables: Any) -> Any:
             f"{found[0].words.save} for tables alone"
         )
     for table in tables.values():
-        others, saveable = _saveable(table, names, others)
-        saveables.append(saveable)
+        saveables.append(_saveable(table, names))
     others, companions = _without_companions(others, tables.values())
     saveables += [*companions, *_first_rows(tables.values(), names)]
     if is_dict:
@@ -237,25 +236,14 @@ def _table_of(variable):
     return variable.table if isinstance(variable, (SlotVariable, ImportedSlot)) else None
 
 
-def _saveable(table, names, others):
-    """(others without ordinary variables that are saved with the table, its StreamedTable)."""
+def _saveable(table, names):
+    """The table's StreamedTable."""
     # A slot has no name here if only its table was given.
     slots = [
         (names[slot.ref()] or slot.op.name) if slot.ref() in names else None for slot in table.slots
     ]
     name = names.get(table.ref()) or table.op.name
-    if table.storage.layout is not None:
-        return others, table.storage.layout(table, name, slots)
-    by_row_id = {slot.ref(): slot.op.name for slot in ordinary_slots(table)}
-    kept = []
-    for other in others:
-        given, variable = other
-        if isinstance(variable, Variable) and variable.ref() in by_row_id:
-            by_row_id[variable.ref()] = given or variable.op.name
-        else:
-            kept.append(other)
-    variables = [(title, ref.deref()) for ref, title in by_row_id.items()]
-    return kept, RowsSaveable(table, name, slots, variables)
+    return (table.storage.layout or RowsSaveable)(table, name, slots)
 
 
 def _without_companions(others, tables):

@@ -167,11 +167,6 @@ def counting_in(optimizer: Any, iterations: tf.Variable) -> Iterator[None]:
         optimizer._iterations = own
 
 
-def build_again(optimizer: Any) -> None:
-    """Makes an optimizer of tf.keras.optimizers forget that it has been built."""
-    optimizer._built = False
-
-
 @contextlib.contextmanager
 def new_variables_of(optimizer: Any) -> Iterator[tuple[list[Any], list[Any]]]:
     """Context in which an optimizer of tf.keras.optimizers makes variables without numbering them.

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.runtime.graphs import ancestors
 from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.shown_rows import is_showing_some_rows
@@ -28,8 +29,10 @@ def make_slot_or_variable(
       kwargs: arguments of the variable.
 
     Returns:
-      A SlotVariable for a slot of one of the tables with a constant initial value, else the
-      variable of `next_creator`.
+      A SlotVariable for a slot of one of the tables, else the variable of `next_creator`.
+
+    Raises:
+      NotImplementedError: a slot of one of the tables does not start as a constant.
     """
     table = owner_by_name(kwargs.get("name") or "", tables)
     if not any(table is ours for ours in tables):  # `in` would compare rows
@@ -41,7 +44,10 @@ def make_slot_or_variable(
         initial_value = kwargs["initial_value"] = initial_value()
     fill = _fill_value(initial_value, table)
     if fill is None:
-        return next_creator(**kwargs)
+        variable = next_creator(**kwargs)
+        if variable.shape == table.shape and not _is_average(initial_value, table):
+            raise_for_slot(table, kwargs["name"])
+        return variable
     has_one_dimension = isinstance(initial_value, tf.Tensor) and initial_value.shape.rank == 1
     is_vector = has_one_dimension and table.shape.rank == 2
     width = 1 if is_vector else table.dim
@@ -56,11 +62,23 @@ def make_slot(table: TableInterface, name: str, initial_value: Any) -> SlotVaria
     """
     fill = _fill_value(initial_value, table)
     if fill is None:
-        raise NotImplementedError(
-            f"the optimizer's slot {name} of the table {table.table_name} must have the table's "
-            "shape and start as a constant"
-        )
+        raise_for_slot(table, name)
     return SlotVariable(table, name, table.dim, float(fill))
+
+
+def raise_for_slot(table: TableInterface, name: str) -> NoReturn:
+    """Raises NotImplementedError for a slot that cannot be a plane."""
+    raise NotImplementedError(
+        f"the optimizer's slot {name.rstrip('/')} of the table {table.table_name} must have the "
+        "table's shape and start as a constant: rows of keys that come later start as it does, too"
+    )
+
+
+def _is_average(initial_value: Any, table: TableInterface) -> bool:
+    """Whether a slot starts as its table, as an average, whose updates raise."""
+    if tf.executing_eagerly() or not isinstance(initial_value, tf.Tensor):
+        return initial_value is table
+    return table.handle.op in ancestors([initial_value.op])
 
 
 def _of_known_shape(initial_value: Any, table: TableInterface) -> Any:

@@ -14,7 +14,6 @@ import tensorflow as tf
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import NoDependency, members
-from sok_compat.tables.declared_capacity import warn_of_declared_capacity
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.shown_rows import showing_some_rows
 from sok_compat.tables.slots.slot_creation import make_slot_or_variable
@@ -103,13 +102,6 @@ def _making_planes(variable: tf.Variable) -> AbstractContextManager[Any]:
     def creator(next_creator, **kwargs):
         if makes_planes:
             slot = make_slot_or_variable([variable], next_creator, kwargs)
-            if not isinstance(slot, SlotVariable) and slot.shape == variable.shape:
-                warn_of_declared_capacity(
-                    slot.name,
-                    slot.shape,
-                    "does not start as one number, and so takes memory for all rows that the table "
-                    "declares: start it as a constant",
-                )
         else:
             slot = next_creator(**kwargs)
         if is_noted:

@@ -82,7 +82,7 @@ class SharedTable {
   double Save(Op& op) {
     double sum = 0.0;
     OpCall& call = op.call();
-    resource_->WithAlone(call, {"m"}, {}, [&](const TableView& view) {
+    resource_->WithAlone(call, {"m"}, [&](const TableView& view) {
       const TableEntries entries = view.table.Export(call);
       const auto* rows = view.planes.rows->data().As<const float>();
       const auto* slot = view.planes.slots[view.places[0]].plane->data().As<const float>();
@@ -199,7 +199,7 @@ SOK_TEST(KeysAreEvictedWhileStepsRun) {
   int64_t num_evicted = 0;
   TrainBeside(table, [&](Op& op) {
     OpCall& call = op.call();
-    table->WithAlone(call, {"m"}, {}, [&](const TableView& view) {
+    table->WithAlone(call, {"m"}, [&](const TableView& view) {
       num_evicted += view.policy.Evict(call, view.table, *view.planes.rows, {0, 0, 3.0f});
     });
   });

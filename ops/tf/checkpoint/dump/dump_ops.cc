@@ -77,7 +77,7 @@ class DumpTableOp : public WholeTableOp {
             RankCommunicator& communicator) override {
     const std::shared_ptr<DumpTransaction> dump = DumpIn(ctx);
     communicator.AwaitTurn();
-    table.WithAlone(call, attributes_.slot_names(), {}, [&](const TableView& view) {
+    table.WithAlone(call, attributes_.slot_names(), [&](const TableView& view) {
       communicator.GiveTurn();
       communicator.CheckConnects(view.options().placement.num_ranks);
       const std::lock_guard<std::mutex> lock(dump->mutex);

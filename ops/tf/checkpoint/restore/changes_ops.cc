@@ -197,7 +197,7 @@ void ApplyChanges(tf::OpKernelContext* ctx) {
   const int64_t num_keys = keys.NumElements(), num_gone = gone.NumElements();
   const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
   resource->WithRoom(call, num_keys, [](const TableView&) {});
-  resource->WithAlone(call, {}, {}, [&](const TableView& view) {
+  resource->WithAlone(call, {}, [&](const TableView& view) {
     CheckInitialRows(view.options(), keys, rows);
     if (num_gone > 0)
       view.table.Erase(call, num_gone, call.OnDevice(Data<int64_t>(gone), num_gone));

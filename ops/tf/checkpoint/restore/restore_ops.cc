@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "ops/tf/base/kernels.h"
-#include "ops/tf/base/output_shapes.h"
-#include "ops/tf/checkpoint/layout/rows_of_variables.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
 #include "ops/tf/checkpoint/restore/saved_table_op.h"
 #include "ops/tf/tables/contents/plane_checks.h"
@@ -21,18 +19,14 @@ namespace tf = tensorflow;
 REGISTER_OP("SokRestoreSaved")
     .Input("table: resource")
     .Input("prefix: string") SOK_COLLECTIVES.SetIsStateful() SOK_SAVED_TABLE_ATTRIBUTES
-    .Output("row_ids: int64")
-    .Output("of_variables: num_variables * float")
-    .Attr("num_variables: int >= 0 = 0")
-    .SetShapeFn(VectorAndMatrices)
+    .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Makes the table hold exactly the checkpoint's keys that this rank owns and, of a part, "
         "whose bucket is `part` modulo num_parts, with their rows, slots and history, on all ranks "
         "or on none, however many ranks or parts have saved them. An increment is applied to the "
         "checkpoints that it is based on. Unnamed slots start at their initial value; in DeepRec's "
         "layout also those that are not required and missing, and rows of keys that a slot was not "
-        "saved for. If the checkpoint does not fit, the table stays unchanged. Of ordinary "
-        "variables it outputs the rows, of `widths`, and their row ids.");
+        "saved for. If the checkpoint does not fit, the table stays unchanged.");
 
 REGISTER_OP("SokRestoreSlot")
     .Input("table: resource")
@@ -65,7 +59,7 @@ class RestoreSavedOp : public SavedTableOp {
           Count(link.get());
         }
         if (chain.size() == 1) CheckNumKeysFits(view.options(), chain[0]->num_wanted());
-        Fill(ctx, call, chain, fresh, view.policy.Now());
+        Fill(call, chain, fresh, view.policy.Now());
         return SignatureOf(chain);
       });
     };
@@ -73,18 +67,11 @@ class RestoreSavedOp : public SavedTableOp {
   }
 
  private:
-  void Fill(tf::OpKernelContext* ctx, OpCall& call, const Chain& chain, const TableView& fresh,
-            int64_t now) const {
+  void Fill(OpCall& call, const Chain& chain, const TableView& fresh, int64_t now) const {
     const TableOptions& options = fresh.options();
-    int64_t most_keys = 0, num_keys = 0;
-    for (const auto& link : chain) {
-      most_keys = std::max(most_keys, link->num_wanted());
-      num_keys += link->num_wanted();
-    }
+    int64_t most_keys = 0;
+    for (const auto& link : chain) most_keys = std::max(most_keys, link->num_wanted());
     TableFromRows filled(call, fresh, chain[0]->num_wanted(), most_keys, now);
-    const int64_t most_rows =
-        options.use_hash_index ? num_keys : options.placement.NumRows(options.capacity);
-    RowsOfVariables of_variables(ctx, call, widths_, most_rows, &filled.columns());
     const auto check = [&](const RowsBlock& block) {
       CheckKeysAre(options, block.count, block.keys(), keys_);
     };
@@ -108,7 +95,6 @@ class RestoreSavedOp : public SavedTableOp {
       }
     }
     FillWaiting(call, *chain.back(), fresh);  // an increment lists all keys without a row
-    of_variables.Output(ctx, call, fresh.table);
   }
 
   /// Erases keys that the increment says have lost their rows.
@@ -179,9 +165,7 @@ class RestoreSlot {
 
 // On a GPU: checkpoints are on the host.
 const RegisteredKernel kRestoreKernels[] = {
-    {"SokRestoreSaved",
-     Make<RestoreSavedOp>,
-     {"table", "prefix", "collectives", "row_ids", "of_variables"}},
+    {"SokRestoreSaved", Make<RestoreSavedOp>, {"table", "prefix", "collectives"}},
     {"SokRestoreSlot", Make<KernelOf<RestoreSlot>>, {"table", "prefix"}},
 };
 

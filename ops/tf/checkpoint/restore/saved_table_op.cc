@@ -50,16 +50,15 @@ SavedTableOp::SavedTableOp(tf::OpKernelConstruction* ctx)
       tails_(Attribute<std::vector<std::string>>(ctx, "tails")),
       slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
       slot_is_required_(Attribute<std::vector<bool>>(ctx, "slot_is_required")),
-      widths_(Attribute<std::vector<int64_t>>(ctx, "widths")),
       num_buckets_(Attribute<int64_t>(ctx, "num_buckets")),
       num_parts_(Attribute<int64_t>(ctx, "num_parts")),
       part_(Attribute<int64_t>(ctx, "part")),
       fits_rows_(Attribute<bool>(ctx, "fits_rows")),
       keys_(KindOfKeys(ctx)) {
-  OP_REQUIRES(ctx, titles_.size() == 1 + slot_names_.size() + widths_.size(),
-              absl::InvalidArgumentError("titles must name the rows, each slot and each variable"));
+  OP_REQUIRES(ctx, titles_.size() == 1 + slot_names_.size(),
+              absl::InvalidArgumentError("titles must name the rows and each slot"));
   OP_REQUIRES(ctx,
-              !in_buckets() || (tails_.size() == titles_.size() && widths_.empty() &&
+              !in_buckets() || (tails_.size() == titles_.size() &&
                                 slot_is_required_.size() == slot_names_.size()),
               absl::InvalidArgumentError("with num_buckets, tails must have as many values as "
                                          "titles, and slot_is_required as slot_names"));
@@ -138,7 +137,6 @@ void SavedTableOp::Open(const TableView& view, SavedLink* link) const {
   link->widths = {view.options().dim};
   for (const size_t place : view.places)
     link->widths.push_back(view.planes.slots[place].plane->width());
-  link->widths.insert(link->widths.end(), widths_.begin(), widths_.end());
   link->rows.clear();
   link->waiting.clear();
   return in_buckets() ? OpenParts(view, link) : OpenSlices(view, link);
@@ -147,16 +145,15 @@ void SavedTableOp::Open(const TableView& view, SavedLink* link) const {
 void SavedTableOp::OpenSlices(const TableView& view, SavedLink* link) const {
   SavedColumns& columns =
       link->rows.emplace_back(link->saved, link->wanted, name_ + "/keys" + link->ending);
-  const size_t num_planes = 1 + slot_names_.size();
-  const size_t num_numbers = view.history == nullptr ? 0 : kNumKeyNumbers;
   for (size_t i = 0; i < titles_.size(); ++i) {
     const std::string title = titles_[i] + link->ending;
     if (i > 0) CheckHasSlot(*link, title);
     CheckPlaneToRestore(view.options(), title, columns.num_saved(), link->widths[i],
                         ShapeOfPlane(link, i, title));
-    columns.Add(title, 1 + (i < num_planes ? i : i + num_numbers));
+    columns.Add(title, 1 + i);
   }
-  if (num_numbers > 0) AddNumbers(link->saved, name_ + "/", link->ending, 1 + num_planes, &columns);
+  if (view.history != nullptr)
+    AddNumbers(link->saved, name_ + "/", link->ending, 1 + titles_.size(), &columns);
   columns.CheckPieces();
 }
 

@@ -14,17 +14,16 @@
 #include "ops/tf/checkpoint/bundle/saved_tensors.h"
 #include "ops/tf/ranks/whole_table_op.h"
 
-/// Part of a REGISTER_OP. `titles` name the rows, each slot and each ordinary variable, whose rows
-/// have `widths`. Without num_buckets the keys are <table_name>/keys; else, in DeepRec's layout,
-/// the tensors of part i of a plane are <title>/part_<i><tail>-keys and so on; with fits_rows, rows
-/// may have more or fewer columns than saved.
+/// Part of a REGISTER_OP. `titles` name the rows and each slot. Without num_buckets the keys are
+/// <table_name>/keys; else, in DeepRec's layout, the tensors of part i of a plane are
+/// <title>/part_<i><tail>-keys and so on; with fits_rows, rows may have more or fewer columns than
+/// saved.
 #define SOK_SAVED_TABLE_ATTRIBUTES                    \
   .Attr("table_name: string")                         \
       .Attr("titles: list(string) >= 1")              \
       .Attr("tails: list(string) >= 0 = []")          \
       .Attr("slot_names: list(string) >= 0")          \
       .Attr("slot_is_required: list(bool) >= 0 = []") \
-      .Attr("widths: list(int) >= 0 = []")            \
       .Attr("num_buckets: int >= 0 = 0")              \
       .Attr("num_parts: int >= 1 = 1")                \
       .Attr("part: int >= 0 = 0")                     \
@@ -49,7 +48,7 @@ struct SavedLink {
   // Set by Open.
   WantedKeys wanted;
   Element element = Element::kFloat32;  // of the rows
-  std::vector<int64_t> widths;          // of the table's rows, slots and variables
+  std::vector<int64_t> widths;          // of the table's rows and slots
   std::vector<SavedColumns> rows;       // by part
   std::vector<SavedColumns> waiting;    // numbers of keys without a row: column 1 + i is number i
 };
@@ -85,7 +84,6 @@ class SavedTableOp : public WholeTableOp {
   const std::vector<std::string> titles_, tails_;
   const std::vector<std::string> slot_names_;
   const std::vector<bool> slot_is_required_;
-  const std::vector<int64_t> widths_;  // of ordinary variables
   const int64_t num_buckets_, num_parts_, part_;
   const bool fits_rows_;
   const KeysOf keys_;

@@ -19,9 +19,7 @@ namespace tf = tensorflow;
 
 REGISTER_OP("SokSaveTable")
     .Input("table: resource")
-    .Input("checkpoint: variant")
-    .Input("variables: num_variables * resource") SOK_COLLECTIVES.Attr("num_variables: int >= 0")
-    .Attr("table_name: string")
+    .Input("checkpoint: variant") SOK_COLLECTIVES.Attr("table_name: string")
     .Attr("titles: list(string) >= 1")
     .Attr("slot_names: list(string) >= 0")
     .Attr("num_buckets: int >= 0 = 0")
@@ -30,10 +28,10 @@ REGISTER_OP("SokSaveTable")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Adds the table's contents on this rank: keys, rows, the named slots, and rows of "
-        "ordinary variables by row id; `titles` name them in this order. Without num_buckets "
-        "they are slices of <table_name>/keys and of tensors over all ranks; else nine tensors "
-        "for each plane, of this rank alone, and the seed of later keys.");
+        "Adds the table's contents on this rank: keys, rows and the named slots; `titles` name "
+        "rows and slots. Without num_buckets they are slices of <table_name>/keys and of tensors "
+        "over all ranks; else nine tensors for each plane, of this rank alone, and the seed of "
+        "later keys.");
 
 /// Sends a writer's output while this lives.
 class SinkOf {
@@ -66,10 +64,8 @@ class SaveTableOp : public WholeTableOp {
         buckets_{Attribute<int64_t>(ctx, "num_buckets"),
                  Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_INT32,
                  Attribute<bool>(ctx, "saves_waiting_keys")} {
-    const auto num_variables = Attribute<int64_t>(ctx, "num_variables");
-    OP_REQUIRES(
-        ctx, titles_.size() == 1 + slot_names_.size() + static_cast<size_t>(num_variables),
-        absl::InvalidArgumentError("titles must name the rows, each slot and each variable"));
+    OP_REQUIRES(ctx, titles_.size() == 1 + slot_names_.size(),
+                absl::InvalidArgumentError("titles must name the rows and each slot"));
   }
 
  protected:
@@ -77,14 +73,11 @@ class SaveTableOp : public WholeTableOp {
             RankCommunicator& communicator) override {
     const std::shared_ptr<CheckpointTransaction> checkpoint =
         CheckpointIn(Input(ctx, "checkpoint"));
-    const std::vector<VariablePtr> variables = Variables(ctx);
-    std::vector<tf::Var*> others;
-    for (const VariablePtr& variable : variables) others.push_back(variable.get());
     communicator.AwaitTurn();
-    table.WithAlone(call, slot_names_, others, [&](const TableView& view) {
+    table.WithAlone(call, slot_names_, [&](const TableView& view) {
       communicator.GiveTurn();
       CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
-      std::vector<Column> columns = Columns(call, view, others);
+      std::vector<Column> columns = Columns(call, view);
       const std::lock_guard<std::mutex> lock(checkpoint->mutex);
       TableToSave saved{call, view, columns, LiveKeys(call, view), {}};
       if (checkpoint->series) Compare(call, checkpoint.get(), table.fingerprints(), &saved);
@@ -106,15 +99,6 @@ class SaveTableOp : public WholeTableOp {
   }
 
  private:
-  static std::vector<VariablePtr> Variables(tf::OpKernelContext* ctx) {
-    tf::OpInputList handles;
-    ThrowIfError(ctx->input_list("variables", &handles));
-    std::vector<VariablePtr> variables;
-    for (int i = 0; i < handles.size(); ++i)
-      variables.push_back(LookupVariable(ctx, handles[i].scalar<tf::ResourceHandle>()()));
-    return variables;
-  }
-
   /// Finds the rows to write in an increment, and records fingerprints for the next one.
   static void Compare(OpCall& call, CheckpointTransaction* checkpoint,
                       RowFingerprints& fingerprints, TableToSave* saved) {
@@ -157,36 +141,26 @@ class SaveTableOp : public WholeTableOp {
   }
 
   /// Buckets have the history of keys beside each plane, under its title.
-  std::vector<Column> Columns(OpCall& call, const TableView& view,
-                              const std::vector<tf::Var*>& variables) const {
+  std::vector<Column> Columns(OpCall& call, const TableView& view) const {
     std::vector<Column> columns = ColumnsOf(call, view, view.planes.rows->data().element);
-    const size_t num_planes = 1 + slot_names_.size();
     for (size_t i = 0; i < columns.size(); ++i) {
-      if (i < num_planes)
+      if (i < titles_.size())
         columns[i].title = titles_[i];
       else if (buckets_.count == 0)
         columns[i].title.insert(0, name_ + "/");
-    }
-    for (size_t i = 0; i < variables.size(); ++i) {
-      const std::string& title = titles_[num_planes + i];
-      tf::Tensor* rows = variables[i]->tensor();
-      CheckRowsByRowId(view.options(), title, *rows);
-      RowMover mover(call, FloatRows(Data<float>(*rows), rows->dim_size(1)),
-                     view.options().capacity);
-      columns.push_back(ColumnOf(title, std::move(mover), Element::kFloat32));
     }
     return columns;
   }
 
   const std::string name_;
-  const std::vector<std::string> titles_;  // of the rows, the slots and the variables
+  const std::vector<std::string> titles_;  // of the rows and the slots
   const std::vector<std::string> slot_names_;
   const BucketOptions buckets_;
 };
 
 // On a GPU: checkpoints are on the host.
 const RegisteredKernel kSaveTableKernels[] = {
-    {"SokSaveTable", Make<SaveTableOp>, {"table", "checkpoint", "variables", "collectives"}},
+    {"SokSaveTable", Make<SaveTableOp>, {"table", "checkpoint", "collectives"}},
 };
 
 }  // namespace

@@ -22,14 +22,4 @@ void CheckPlaneToRestore(const TableOptions& options, const std::string& what, i
         "; restore into a layer of the same embedding_vec_size and with the same optimizer");
 }
 
-void CheckRowsByRowId(const TableOptions& options, const std::string& what,
-                      const tensorflow::Tensor& values) {
-  if (values.dtype() == tensorflow::DT_FLOAT && values.dims() == 2 &&
-      values.dim_size(0) == options.capacity)
-    return;
-  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what, " to save is ",
-        tensorflow::DataTypeString(values.dtype()), " ", values.shape().DebugString(),
-        ", expected float32 of ", options.capacity, " rows");
-}
-
 }  // namespace sok

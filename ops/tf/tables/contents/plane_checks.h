@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ops/engine/table_options.h"
-#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace sok {
 
@@ -15,10 +15,5 @@ void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t
 /// Throws kInvalidArgument if `shape`, of the tensor called `what`, is not [num_keys, width].
 void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
                          int64_t width, const tensorflow::TensorShape& shape);
-
-/// Throws kInvalidArgument if an ordinary variable called `what` does not have one row per row of
-/// the table.
-void CheckRowsByRowId(const TableOptions& options, const std::string& what,
-                      const tensorflow::Tensor& values);
 
 }  // namespace sok

@@ -352,7 +352,7 @@ void ReadFirstRows(tf::OpKernelContext* ctx) {
 void AssignFirstRows(tf::OpKernelContext* ctx) {
   OpCall call(ctx);
   const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-  resource->WithAlone(call, {}, {}, [&](const TableView& view) {
+  resource->WithAlone(call, {}, [&](const TableView& view) {
     const int64_t bytes = BytesOfFirstRows(view.options());
     const tf::Tensor& rows = Input(ctx, "first_rows");
     CheckFirstRows(view.options(), rows);

@@ -77,13 +77,11 @@ void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot
 }
 
 void TableResource::WithAlone(OpCall& call, const std::vector<std::string>& slot_names,
-                              const std::vector<tf::Var*>& others, const Use& use) {
+                              const Use& use) {
   std::unique_lock<FairSharedMutex> lock(mutex_);
   const TableView view = View(slot_names);
-  std::vector<tf::Var*> variables = view.variables;
-  variables.insert(variables.end(), others.begin(), others.end());
   for (;; TakeBack(call, view)) {
-    const VariableLocks locks(variables, VariableLocks::Mode::kAlone);
+    const VariableLocks locks(view.variables, VariableLocks::Mode::kAlone);
     if (!AreInVariables()) continue;
     use(view);
     return;

@@ -139,10 +139,8 @@ class TableResource : public tensorflow::ResourceBase {
   void WithPlanes(OpCall& call, const Use& use) { WithSlots(call, {}, use); }
   void WithSlots(OpCall& call, const std::vector<std::string>& slot_names, const Use& use);
 
-  /// As WithSlots, with exclusive access to the table, its variables and `others`: no update is
-  /// half done.
-  void WithAlone(OpCall& call, const std::vector<std::string>& slot_names,
-                 const std::vector<tensorflow::Var*>& others, const Use& use);
+  /// As WithSlots, with exclusive access to the table and its variables: no update is half done.
+  void WithAlone(OpCall& call, const std::vector<std::string>& slot_names, const Use& use);
 
   /// The planes, locked as for WithPlanes. To lock several tables, lock them in the order of the
   /// resources' addresses.
