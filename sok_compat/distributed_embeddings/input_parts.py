@@ -33,11 +33,7 @@ class InputParts:
         self._name, self._strategy, self._tables, self._ranks, self._layers, self._copies = placed
 
     def outputs(self, inputs: Sequence[Ids]) -> dict[int, tf.Tensor]:
-        """Returns {input: output} of all inputs.
-
-        Args:
-          inputs: ids of each input.
-        """
+        """Returns {input: output} of all inputs."""
         outputs, to_call = self._looked_up(inputs)
         for i, (layer, ids) in to_call.items():
             outputs[i] = self._flattened(i, ids, layer(ids))

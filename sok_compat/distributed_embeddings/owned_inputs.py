@@ -36,7 +36,6 @@ def check_batches_of_ranks(shapes: Sequence[tf.TensorShape], ranks: Ranks) -> No
 
     Args:
       shapes: shapes of this rank's inputs.
-      ranks: the Ranks.
 
     Raises:
       ValueError: the sizes differ or are not divisible.

@@ -107,7 +107,6 @@ def number_of_each_rank(number: tf.Tensor, ranks: Ranks, name: str) -> tf.Tensor
 
     Args:
       number: scalar int64 of this rank.
-      ranks: the Ranks.
       name: of the collective, the same on all ranks.
     """
     collective = begin_collective(name)

@@ -25,7 +25,6 @@ def find_rows(
     """Finds the rows of a group's keys.
 
     Args:
-      tables: list of Tables.
       keys: int64 [n] for each; distinct if new keys may get rows.
       new_keys: the NewKeys of each table, with one `insert`.
       collective: of the lookup; None: no other rank takes part.

@@ -172,12 +172,7 @@ def _lookup_at_owners(
 
 
 def description_of(group: Sequence[Lookup], details: Iterable[str]) -> tuple[str, str]:
-    """Returns the name and description of a group's collective, the same on all ranks.
-
-    Args:
-      group: the lookups.
-      details: one text for each lookup.
-    """
+    """Returns the name and description of a group's collective, the same on all ranks."""
     name = "+".join(lookup.table.table_name for lookup in group)
     lines = [
         f"{lookup.table.description()}, wire_dtype {wire_dtype()}, {detail}"

@@ -50,7 +50,6 @@ def received_at_owner(
 
     Args:
       initial_rows: of the occurrences on this rank, or None on all ranks.
-      table_name: names the collective.
       requested: of the lookup's group.
       place: the lookup's in the group.
     """

@@ -17,7 +17,6 @@ def checked_keys(table: Table, keys: Any, name: str | None = None) -> tf.Tensor:
     """Returns `keys` as a tensor of the table's key_dtype, or int32 for int64: ops widen them.
 
     Args:
-      table: the Table that is read.
       keys: a tensor, or a value that converts to one.
       name: of the caller, for the message; None: the table's.
 
@@ -61,7 +60,6 @@ def check_integers(dtype: tf.DType, called: str) -> None:
     """Checks the dtype of keys.
 
     Args:
-      dtype: of the keys.
       called: the keys in messages, such as "keys of users".
 
     Raises:
@@ -79,7 +77,6 @@ def in_shape_of(keys: tf.Tensor, rows: tf.Tensor, dim: int) -> tf.Tensor:
     Args:
       keys: a tensor of any shape.
       rows: [number of keys, dim].
-      dim: columns.
 
     Returns:
       [*shape of the keys, dim].
@@ -99,10 +96,7 @@ def int32_keys(ids: Any, keys: tf.Tensor, called: str, way_out: str) -> tf.Tenso
     """Returns keys; fails when run if one does not fit in int32.
 
     Args:
-      ids: as they were given.
       keys: int64, of these ids.
-      called: the ids, in the error.
-      way_out: what to do, in the error.
 
     Raises:
       tf.errors.InvalidArgumentError: when run: a key does not fit.

@@ -87,10 +87,7 @@ def value_of_rank_0(
     """Calls make() on rank 0 only, and returns its value on all ranks.
 
     Args:
-      where: as for allgather_strings.
       make: returns a value that JSON can represent.
-      graph: as for allgather_strings.
-      is_patient: as for allgather_strings.
 
     Raises:
       Exception: on rank 0, the error of make().

@@ -34,7 +34,6 @@ def begin_collective(
       name: the same on all ranks; several collectives of a step may have one name.
       description: lines that must be the same on all ranks; if not, the collective fails and names
         the first difference.
-      op_name: name of the op in graphs.
       begin: the op, as a function of its attributes.
       **attributes: of the op, further ones.
 

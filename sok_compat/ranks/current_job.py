@@ -31,9 +31,6 @@ def active_job(user: str = "tables are made") -> Job:
     That is Horovod's, if the script imported and initialized it; or MPI's, if MPI started several
     ranks and the script has not imported Horovod.
 
-    Args:
-      user: what needs the ranks, for messages.
-
     Raises:
       RuntimeError: the script was launched as one of several ranks, but its Horovod is not ready,
         or does not know of them.
@@ -55,9 +52,6 @@ def start_job(user: str) -> Job:
     """As active_job; Horovod is imported and initialized unless MPI started the ranks.
 
     NoJob if Horovod is not installed and there is only one process.
-
-    Args:
-      user: what needs the ranks, for messages.
 
     Raises:
       ImportError: Horovod cannot be imported or initialized.

@@ -68,11 +68,7 @@ class ExchangeThread:
     """
 
     def __init__(self, connection: Connection) -> None:
-        """Starts the thread.
-
-        Args:
-          connection: of Horovod or MPI.
-        """
+        """Starts the thread."""
         self._connection = connection
         self._stall_seconds = STALL_TIMEOUT.value()
         self._may_share_memory = SHARED_MEMORY.value()
@@ -91,9 +87,6 @@ class ExchangeThread:
 
     def wait_for_ranks(self, user: str) -> None:
         """Returns when all ranks have connected.
-
-        Args:
-          user: what needs the ranks, for messages.
 
         Raises:
           RuntimeError: a rank has ended, or has not connected within the timeout of a step.

@@ -50,7 +50,6 @@ def connect_ranks(
     Args:
       is_sharded: returns whether a variable has rows of this rank, for Horovod's helpers.
       is_shared_table: returns whether a variable is a table with rows on several ranks.
-      user: what needs the ranks, for messages.
 
     Returns:
       The Ranks that share the table.

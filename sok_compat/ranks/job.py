@@ -33,7 +33,6 @@ def check_options(user: str, options: dict[str, Any]) -> None:
 
     Args:
       user: the function of Horovod, for the message.
-      options: those that it was given.
     """
     for name, value in options.items():
         if name not in _WITHOUT_EFFECT and (name not in _AS_USUAL or value != _AS_USUAL[name]):
@@ -94,7 +93,6 @@ class Job(abc.ABC):
         """Returns the mean over ranks, or another reduction. API of Horovod.
 
         Args:
-          tensor: a tensor or IndexedSlices.
           average: whether it is the mean; None: by `op`.
           op: Average, Sum, Min or Max; None: Average.
           **options: Horovod's others, of which those that would change the numbers raise.

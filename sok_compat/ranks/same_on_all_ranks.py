@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 def check_same_table(ranks: Ranks, description: str) -> None:
     """Fails on all ranks, naming the difference, unless all create the same table now.
 
-    Args:
-      ranks: the Ranks.
-      description: of the table, one line.
-
     Raises:
       tf.errors.InvalidArgumentError: the ranks' descriptions differ.
     """

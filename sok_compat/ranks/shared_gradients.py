@@ -131,9 +131,6 @@ def reduced_table(
 
     Args:
       gradient: the table's, or None.
-      op: job.Sum or job.Average.
-      job: horovod.tensorflow or an MpiJob.
-      scale: a further factor.
     """
     before = gradient is not None and is_reduced(gradient)
     if op == job.Average and not before:

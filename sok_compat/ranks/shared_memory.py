@@ -22,7 +22,6 @@ class SharedMemory:
         """Does nothing yet.
 
         Args:
-          library: the op library.
           rank: this process's.
           ranks: all ranks of this host, in ascending order.
           ring_bytes: bytes of memory for each of them.

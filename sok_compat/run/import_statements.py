@@ -41,7 +41,6 @@ def own_name(module: str, names: Iterable[str] = ()) -> str | None:
 
     Args:
       module: name of the module in the script.
-      names: names imported from it.
     """
     root, _, path = module.partition(".")
     if root == "sparse_operation_kit":

@@ -77,8 +77,6 @@ def run(command: Sequence[str], num_processes: int, by_mpi: bool = False) -> int
     """Runs a command as several processes; returns the status of the first that failed, or 0.
 
     Args:
-      command: the command line.
-      num_processes: how many.
       by_mpi: whether mpiexec starts them also where Horovod is installed.
     """
     if num_processes == 1:

@@ -66,7 +66,6 @@ def status_of(
     SIGHUP. It inherits files as a shell's command does.
 
     Args:
-      command: the command line.
       environment: variables for it, besides those of this process.
       in_own_session: whether a signal to this process's group, as from a terminal, reaches the
         command through this process alone: Horovod's launcher may hang if it comes twice.

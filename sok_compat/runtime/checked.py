@@ -16,7 +16,6 @@ def checked(value: tf.Tensor, condition: Any, message: str, *data: Any) -> tf.Te
     Args:
       condition: bool, a scalar.
       message: the error's, which begins with it in eager mode.
-      data: tensors that follow the message.
 
     Raises:
       tf.errors.InvalidArgumentError: when run: the condition does not hold.

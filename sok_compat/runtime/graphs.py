@@ -25,7 +25,6 @@ def ancestors(
     """Yields tensors or ops, and what they depend on, each once, the nearest not always first.
 
     Args:
-      nodes: where the walk begins.
       through: returns what to visit behind a tensor or op; nothing: the walk ends there.
     """
     seen: dict[int, _Node] = {}  # by id: tensors have no hash

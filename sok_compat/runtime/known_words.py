@@ -33,13 +33,7 @@ def meant_word(word: str, known: Iterable[str]) -> str | None:
 
 
 def raise_for_unknown_words(user: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises TypeError if one of the keyword arguments of a callable is none that it knows.
-
-    Args:
-      user: the callable, for the message.
-      given: names of keyword arguments.
-      known: all that it takes.
-    """
+    """Raises TypeError if one of the keyword arguments of a callable is none that it knows."""
     known = [*known]
     for word in given:
         if word in known:

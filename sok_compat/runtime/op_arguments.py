@@ -28,7 +28,6 @@ def gradients_of(op: Any, **of_inputs: Any) -> list[Any]:
     """A gradient, or None, for each input of an op.
 
     Args:
-      op: as for arguments_of.
       **of_inputs: a list of gradients for each input that has any.
 
     Raises:

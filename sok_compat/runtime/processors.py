@@ -17,7 +17,6 @@ def share_of_processors(own: str, of_host: Iterable[str]) -> fractions.Fraction 
     """Number of processors of a rank, in which one shared by n ranks counts as 1/n.
 
     Args:
-      own: the mask of this rank.
       of_host: the masks of all ranks on its host, including its own.
     """
     masks = [int(word, 16) for word in of_host]

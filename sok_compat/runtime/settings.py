@@ -198,9 +198,6 @@ def settings_in_words() -> str:
 def check_same_on_all_ranks(lines: Sequence[str]) -> None:
     """Raises unless all ranks have the same settings.
 
-    Args:
-      lines: settings_in_words() of all ranks, by rank.
-
     Raises:
       SettingsDifferError: settings differ; the message has each rank's values.
     """

@@ -16,7 +16,6 @@ def warn_of_declared_capacity(slot: str, shape: tf.TensorShape, problem: str) ->
     """Logs a warning, the first time that a slot has more than a few bytes.
 
     Args:
-      slot: its name.
       shape: of the slot; of unknown size for a table without a capacity, of which none is declared.
       problem: what costs the capacity, and the way out.
     """

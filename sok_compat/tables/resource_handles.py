@@ -56,11 +56,8 @@ def plane_handle(
     """Creates the handle of a resource variable without a value.
 
     Args:
-      name: of the variable.
-      scope: the name scope of its ops.
       shape: [capacity, width].
       table: the Table whose rows it holds; None: it is a slot.
-      dtype: of its numbers.
     """
     if tf.executing_eagerly():
         handle = eager_variable_handle(shape, dtype, name)

@@ -73,7 +73,6 @@ def apply_adam(
     """Applies one step to rows of a table; gradients of repeated row ids are added up first.
 
     Args:
-      variable: the Table.
       state: its slot from `state_of`.
       gradient: float32 [n, dim].
       row_ids: int64 [n]; while the table shows some rows (shown_rows.py), places among these, and

@@ -113,7 +113,6 @@ def _of_rows_in_use(table: Table, update: Callable[..., Any]) -> Callable[..., A
     """Wraps an update so that it applies to the shown rows, if one of these optimizers made it.
 
     Args:
-      table: the Table, or any other variable.
       update: a function of the variable and, except for weight decay, its gradient; in Keras 3
         then of the learning rate.
     """

@@ -119,7 +119,6 @@ def unused(operations: Sequence[tf.Operation], without: set[tf.Operation]) -> se
 
     Args:
       operations: in the order in which they were made.
-      without: ops that will not run.
     """
     found: set[tf.Operation] = set()
     for op in reversed(operations):

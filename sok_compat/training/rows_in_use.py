@@ -55,7 +55,6 @@ def update_rows_in_use_only(operations: Sequence[tf.Operation], tables: Sequence
 
     Args:
       operations: of one graph, in the order in which they were made.
-      tables: Tables of that graph.
     """
     replaced = set()
     if operations and not operations[0].graph.building_function:

@@ -119,10 +119,6 @@ def make_slots_of_tables(optimizer: Any, variables: Sequence[tf.Variable]) -> No
 def slots_by_name(optimizer: Any, table: Table) -> dict[str, SlotVariable]:
     """Returns an optimizer's slots of a table, by its names.
 
-    Args:
-      optimizer: as of apply_to_rows_of_gradients.
-      table: a Table.
-
     Raises:
       ValueError: the optimizer has slots, but not of this table.
     """

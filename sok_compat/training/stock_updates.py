@@ -33,7 +33,6 @@ def speed_up(operations: Sequence[tf.Operation], tables: Sequence[Table]) -> Non
 
     Args:
       operations: of one graph, or of one function that is being traced.
-      tables: the Tables that they use.
     """
     updates = [op for op in operations if op.type.startswith(_SPARSE_UPDATES)]
     if not updates:

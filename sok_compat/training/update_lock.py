@@ -22,8 +22,6 @@ def alone(
     """Makes an update of a table that runs under the table's lock.
 
     Args:
-      table: the Table.
-      update: makes the op.
       after: tensors that the op uses; the lock is taken after them.
 
     Returns:

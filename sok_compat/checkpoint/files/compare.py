@@ -86,8 +86,6 @@ def keys_of_share(array: Any, share: int, num_shares: int) -> tuple[np.ndarray, 
 
     Args:
       array: a StoredArray of keys, or another object with its `pieces` and `paths`.
-      share: the number of the share.
-      num_shares: the number of shares.
 
     Returns:
       (keys, places), int64 [n] each, keys ascending; places: their indices in the array.

@@ -35,7 +35,6 @@ def open_dump(folder: str, name: str, key_dtype: str) -> tuple[StoredArray, Stor
     """Opens a dump.
 
     Args:
-      folder: of its files.
       name: of the table; may contain folders.
       key_dtype: 'int64' or 'uint32', used if there is no note.
 

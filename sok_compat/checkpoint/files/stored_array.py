@@ -136,7 +136,6 @@ def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.
 
     Args:
       arrays: arrays with the same number of rows.
-      most_rows: rows of each array.
     """
     iterators = [array.pieces(most_rows) for array in arrays]
     buffered = [np.zeros(0)] * len(arrays)

@@ -33,7 +33,6 @@ def start_from(table: Table, checkpoint: str | os.PathLike[str], name: str | Non
     Each rank loads the keys that it owns. Slots start with their initial values.
 
     Args:
-      table: a Table whose layout is BucketSaveable.
       checkpoint: prefix of a checkpoint, or a folder, of which the latest is taken.
       name: of the whole table, or this part, in the checkpoint; the table's own if None.
 

@@ -26,8 +26,6 @@ class LateSlots:
         """Reads the slots' names.
 
         Args:
-          table: the Table.
-          name: of the table in the checkpoint.
           path: of the checkpoint, a scalar string tensor with a value.
         """
         # The table holds this object by its storage.fill_slot, so it is never dead here.

@@ -41,8 +41,6 @@ class RowsSaveable(StreamedTable):
         """Creates no ops.
 
         Args:
-          table: the Table.
-          name: of the table in the checkpoint.
           slot_names: of its slots there, in their order; a slot's own name if None.
           slots: its slots; table.slots if None.
         """

@@ -32,7 +32,6 @@ def saves_with_other_ranks(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> 
 
     Args:
       saver: the saver; it need not be built yet.
-      graph: its graph.
     """
     saver_def = getattr(saver, "saver_def", None)
     if saver_def is None:  # not built yet: it will save all variables

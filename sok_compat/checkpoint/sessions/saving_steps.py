@@ -20,8 +20,6 @@ def saving_steps(seconds: float | None, steps: int | None, graph: tf.Graph) -> E
 
     Args:
       seconds: between two checkpoints; None if `steps` counts.
-      steps: between two checkpoints.
-      graph: of the session.
     """
     if seconds is not None:
         return EverySoManySeconds(seconds, graph)

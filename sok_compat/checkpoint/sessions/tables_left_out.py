@@ -16,13 +16,7 @@ _logger = logging.getLogger(__name__)
 def warn_of_tables_left_out(
     path: str, tensors: Mapping[str, tuple[str, tuple[int, ...]]], graph: tf.Graph
 ) -> None:
-    """Logs the tables of a checkpoint that a graph lacks, if any, in one line.
-
-    Args:
-      path: of the checkpoint.
-      tensors: in it, as of tensors_in.
-      graph: the graph that is restored.
-    """
+    """Logs the tables of a checkpoint that a graph lacks, if any, in one line."""
     in_graph = set(_tables_in(graph))
     left_out = sorted(
         table

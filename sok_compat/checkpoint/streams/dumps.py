@@ -40,7 +40,6 @@ class DumpedTable(StreamedTable):
         """Creates no ops.
 
         Args:
-          table: the Table.
           name: of the dumped table; its files' names begin with it.
           key_dtype: of the keys in files that are written.
           file_format: 'pair', of SparseOperationKit 1: keys and rows; or 'headed', of
@@ -135,7 +134,6 @@ def load_tables(folder: tf.Tensor, tables: Sequence[DumpedTable]) -> tf.Operatio
 
     Args:
       folder: a scalar string tensor.
-      tables: as of dump_tables.
     """
     # A table alone is replaced as a whole or not at all.
     checked = CheckedRestore(folder, tables, None, reads_data=len(tables) > 1)
@@ -162,7 +160,6 @@ def run_logged(
 
     Args:
       what: "dumping ..." or "loading ...".
-      tables: the tables.
       session: that has the tables; None in eager mode.
       make: makes the op; in eager mode it does all.
       num_bytes: that will be moved; 0: those of the tables.

@@ -27,7 +27,6 @@ def dump_to_files(table: Table, folder: str | os.PathLike[str] | tf.Tensor) -> t
     none of it.
 
     Args:
-      table: the Table.
       folder: created if it is missing. Files of an earlier dump are replaced when the new ones are
         complete.
 
@@ -48,7 +47,6 @@ def restore_from_files(
 
     Args:
       table: the Table, initialized.
-      folder: of the dump.
       name: of the dumped table; the table's own if None.
 
     Returns:
@@ -114,7 +112,6 @@ def collectives_of_table(table: Table, what: str) -> list[tf.Tensor]:
     """The collectives of an op on the whole table: one, or [] for a single rank.
 
     Args:
-      table: the Table.
       what: the op's purpose, the same on all ranks.
     """
     if table.ranks.size == 1 or not is_connected():

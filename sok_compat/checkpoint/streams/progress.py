@@ -74,7 +74,6 @@ def bytes_to_read(
     Each rank reads all keys, and of other tensors its part.
 
     Args:
-      tensors: in the checkpoint, as of tensors_in.
       tables_hold_keys: the restore then reads the checkpoint once more, to check it.
     """
     keys = 8 * sum(math.prod(shape) for dtype, shape in tensors.values() if dtype == "int64")

@@ -105,7 +105,6 @@ class CompanionSaveable(_SmallSaveable):
 
         Args:
           variable: a resource variable of a known shape.
-          name: in the checkpoint.
           other_names: names to try, in this order, if the checkpoint lacks `name`.
           otherwise: the variable's value if the checkpoint has none of the names; None: restoring
             fails.
@@ -140,7 +139,6 @@ class FirstRowsSaveable(_SmallSaveable):
         """Creates the op that reads them, in the default graph.
 
         Args:
-          tables: with one tensor as first_value.rows.
           names: in the checkpoint, the first to save and all to try when it is restored. A
             checkpoint without any leaves the rows as they are, as rows of another shape do with
             TF_EV_RESTORE_CUSTOM_DIM=True.

@@ -85,7 +85,6 @@ def save_checkpoint(
     Args:
       path: of the checkpoint, a scalar string tensor.
       tables: at least one.
-      specs: the other tensors.
       base: the checkpoint that this is an increment of, a scalar string tensor as of
         series.Saved.as_base; '' for a whole checkpoint that increments may follow; None for one
         without increments, whose id is ''.
@@ -138,7 +137,6 @@ def collectives_of(ranks: Ranks, what: str, description: str = "") -> list[tf.Te
     """The collectives of a saver's op: one, or [] for a single rank.
 
     Args:
-      ranks: the Ranks that run it.
       what: the op's purpose, the same on all ranks.
       description: lines that must be the same on all ranks.
     """

@@ -53,8 +53,6 @@ class Writer(pq.ParquetWriter):
         """Adds changes of a table.
 
         Args:
-          table: its name.
-          step: the global step.
           ranks: int32 [n].
           keys: [n].
           rows: float32 [n, dim]; None: the keys are deleted.

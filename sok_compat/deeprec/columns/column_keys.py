@@ -42,8 +42,6 @@ class DenseFeature:
         """The feature of a categorical column; None if TensorFlow has to transform it.
 
         Args:
-          source: the column.
-          features: as of input_layer.
           keeps_all: whether the lookup takes keys below 0.
         """
         if isinstance(source, CategoricalColumnWithEmbedding):

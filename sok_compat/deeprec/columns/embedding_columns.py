@@ -226,8 +226,6 @@ class ColumnLookup:
         """Makes or finds the variable in the current variable scope.
 
         Args:
-          column, bags: as above.
-          collections: graph collections of the variable.
           trainable: whether the layer is trainable.
         """
         return cls(column, bags, _variable_of(column, collections, column.trainable and trainable))
@@ -359,9 +357,7 @@ def make_weights(
 
     Args:
       categorical_column: the column, or one of weighted or sequence ids.
-      name: of the variable.
       dimension: floats in a row.
-      initializer, trainable, collections: as of tf.get_variable.
     """
     source = source_of(categorical_column)
     if isinstance(source, CategoricalColumnWithEmbedding):

@@ -127,10 +127,7 @@ def look_up_or_defer(
     """A column's tensor, or a ColumnLookup for flat_outputs; makes its variables.
 
     Args:
-      column: a dense column.
-      features: {key: tensor or SparseTensor}
       builder: TensorFlow's LazyBuilder of the features.
-      collections, trainable: of the variables.
     """
     is_grouped = _group_of(column) is not None
     if not is_grouped and name_of_weights(column) == WEIGHTS:

@@ -139,7 +139,6 @@ class ParquetFile:
         The values of strings are two arrays: offsets, and the bytes from the first of these on.
 
         Args:
-          fields: the columns to read.
           batch_size: samples in a batch, at most.
           part: (i, n): reads row groups i, i + n, ...
           is_exact: whether to drop smaller batches.

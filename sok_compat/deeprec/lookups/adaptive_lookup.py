@@ -79,7 +79,6 @@ class AdaptiveIds:
           ordinary, variable: as of `rows`.
           combiner: 'mean', 'sum' or 'sqrtn'.
           max_norm: clips rows to this L2 norm; None: does not clip.
-          name: name of the ops.
 
         Returns:
           float32 [*shape of the keys without the last dimension, dim]; zeros without ids.

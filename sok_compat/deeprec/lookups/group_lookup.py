@@ -142,8 +142,6 @@ def pooled_rows(
     """The pooled rows of each bag; the number of ops does not grow with the variables.
 
     Args:
-      params: embedding variables and ordinary variables.
-      splits: the keys and bags for each.
       combiners: 'mean' or 'sum' for each.
 
     Returns:

@@ -26,7 +26,6 @@ def pool_ordinary(
 
     Args:
       variables: variables or tensors [rows, dim].
-      splits: for each, its keys and bags.
       combiners: for each, 'sum' or 'mean'.
 
     Returns:

@@ -42,7 +42,6 @@ class TrainsEmbeddingVariables(AveragesGradients):
         """The AppliedRule of a step.
 
         Args:
-          variable: the EmbeddingVariable.
           slots: {slot name: its SlotVariable, or ordinary variable}.
         """
         raise NotImplementedError

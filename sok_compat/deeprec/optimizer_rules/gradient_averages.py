@@ -142,7 +142,6 @@ def _average_over_ranks(gradient: _Gradient, table: Any, name: str) -> _Gradient
     Args:
       gradient: of a variable; a table's gradient is already the sum over ranks.
       table: the gradient's Table, if it has rows on several ranks; else None.
-      name: name of the variable.
     """
     job = active_job()
     if table is not None:

@@ -21,7 +21,6 @@ class ActsFirst:
         """The op to run before the update.
 
         Args:
-          variable: an ordinary variable, or an EmbeddingVariable.
           indices: the rows that a sparse gradient moves, distinct for an ordinary variable; None:
             all rows.
         """
@@ -96,7 +95,6 @@ def apply_rule(
     """An op that applies a rule of the op library to rows of an ordinary variable.
 
     Args:
-      rule: its name in the op library.
       variable: float32 [rows, ...], a resource or a reference variable.
       states: of the rule, in its order, of the variable's shape.
       gradients: [n, ...].

@@ -71,7 +71,6 @@ class MultiHashVariable:
 
         Args:
           indices: integers of any shape.
-          name: name of the ops.
 
         Returns:
           [*shape of the ids, floats in a row].

@@ -38,7 +38,6 @@ def first_value_of(
         [embedding_dim], used for all default rows.
       init: an InitializerOption; its initializer, if any, overrides `initializer`.
       embedding_dim: floats in a row.
-      called: what messages call the initializer.
       seed: of an initializer that runs, and of TensorFlow's random ops in it, if they have none.
 
     Raises:

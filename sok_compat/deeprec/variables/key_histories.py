@@ -18,7 +18,6 @@ def steps_to_live_of(option: EmbeddingVariableOption, steps_to_live: int | None)
     """Number of steps without training after which a key is evicted; None: never.
 
     Args:
-      option: an EmbeddingVariableOption.
       steps_to_live: argument of get_embedding_variable; a GlobalStepEvict overrides it.
     """
     return getattr(option.evict, "steps_to_live", None) or steps_to_live or None
@@ -36,8 +35,6 @@ def history_of(
     """The KeyHistory of an embedding variable's table on one rank; None if it needs none.
 
     Args:
-      option: an EmbeddingVariableOption.
-      steps_to_live: argument of get_embedding_variable.
       num_ranks: number of ranks that share the keys, and a Bloom filter's capacity.
     """
     key_filter = option.filter_strategy

@@ -367,10 +367,7 @@ def check_is_supported(
     Warns of tiers whose place DRAM takes, once for each.
 
     Args:
-      name: name of the variable.
-      option: its EmbeddingVariableOption.
       steps_to_live: argument of get_embedding_variable, the older form of GlobalStepEvict.
-      init_data_source: argument of get_embedding_variable.
 
     Raises:
       ValueError: an option of a wrong class; both steps_to_live and an L2 threshold; steps_to_live

@@ -27,7 +27,6 @@ def assign_slices(
 
     Args:
       slices: [(number of floats, table)], table by table.
-      num_ranks: number of ranks.
       strategy: one of STRATEGIES except AUTO.
     """
     if strategy == "basic":

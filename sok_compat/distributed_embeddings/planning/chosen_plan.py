@@ -46,7 +46,6 @@ def choose_plan(
     another strategy is expected to be faster for these, its cuts are taken.
 
     Args:
-      costs: TableCosts of each table.
       num_ranks: number of ranks, at least 2.
       uncut: tables that can only be copied.
       columns_only: whether no table may be copied or cut by rows.

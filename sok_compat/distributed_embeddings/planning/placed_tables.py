@@ -62,14 +62,7 @@ class PlacedTables:
         ranks: Ranks,
         on_variables: Container[int] = (),
     ) -> None:
-        """Makes the tables, in the same order on all ranks.
-
-        Args:
-          strategy: the DistEmbeddingStrategy.
-          initializers: initializer of each of its tables.
-          ranks: the Ranks.
-          on_variables: tables that are on variables.
-        """
+        """Makes the tables, in the same order on all ranks."""
         self._strategy, self._initializers, self._ranks = strategy, initializers, ranks
         self.by_columns: list[list[Any]] = [
             [

@@ -118,7 +118,6 @@ def cut_columns(
 
     Args:
       shapes: [(rows, columns)] of the tables.
-      num_ranks: number of ranks.
       strategy: one of assignment.STRATEGIES except AUTO.
       threshold: see `slices_of_tables`.
     """
@@ -139,7 +138,6 @@ def plan_columns(
 
     Args:
       shapes: [(rows, columns)] of the tables.
-      cuts: the ColumnCuts.
       device_size: most floats on a rank's device, or None if there is no limit.
       kinds: the kind of each table, any value; only tables of one kind are joined. None: all are of
         one kind.

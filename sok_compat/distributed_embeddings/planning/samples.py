@@ -63,7 +63,6 @@ def lookups_of(
     """Returns the `Lookup` of each request and the ids of others, once they are checked.
 
     Args:
-      requests: list of LookupRequest.
       others: [(ids, RowsOfInput)] to check as well; the ids are tensors of any shape.
       begin: begins and returns the collective of the first exchange that follows; None if there is
         none.
@@ -111,7 +110,6 @@ def samples_of_inputs(
     Args:
       inputs: list of integer tensors of any rank, tf.RaggedTensors or tf.SparseTensors.
       combiners: 'sum', 'mean' or None, for each input.
-      name: name of the layer, for messages.
 
     Raises:
       ValueError: one-dimensional ids with a combiner, or sparse ids without one.

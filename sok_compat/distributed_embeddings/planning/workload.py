@@ -103,11 +103,8 @@ class TableCosts:
         """Counts the requests of a step.
 
         Args:
-          shape: (rows, columns).
           hotness: ids of a sample, for each input of the table.
           is_pooled: whether the table has a combiner.
-          num_ranks: number of ranks.
-          workload: the Workload.
         """
         self.rows, self.columns = shape
         self._workload, self._num_ranks = workload, num_ranks

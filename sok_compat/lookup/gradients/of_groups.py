@@ -83,8 +83,6 @@ def _rows_to_train(
     """Returns int64 [n] for each table: the rows of the keys; ids below 0 are not trained.
 
     Args:
-      op: of a lookup.
-      given: its arguments.
       row_ids: of the keys, as the lookup found them.
       counts: int32 [n] for each table, how often keys came, if `must_count`; else [].
     """

@@ -74,7 +74,6 @@ def prefetched_request(
     """Returns the prefetched result of `send_request`; None if the step has to send the request.
 
     Args:
-      inputs: tensors of the step.
       send_request: called with the thread's copies of the inputs and its `begin_collective`;
         returns a list of tensors.
     """

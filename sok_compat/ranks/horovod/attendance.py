@@ -18,12 +18,7 @@ class Attendance:
     """
 
     def __init__(self, size: int, name: str = "sok_compat") -> None:
-        """Signs nothing yet.
-
-        Args:
-          size: the number of ranks.
-          name: of the list.
-        """
+        """Signs nothing yet."""
         self._size = size
         self._name = name
         self._address = tuple(os.environ.get(variable) for variable in _ADDRESS_VARIABLES)

@@ -32,9 +32,6 @@ def is_imported() -> bool:
 def active_horovod(user: str = "tables are made") -> Any:
     """horovod.tensorflow, if the script imported and initialized it; else None.
 
-    Args:
-      user: what needs Horovod, for messages.
-
     Raises:
       RuntimeError: the script was launched as one of several ranks, but its Horovod is not ready.
     """
@@ -63,9 +60,6 @@ def horovod_module(path: str) -> ModuleType:
 def start_horovod(user: str) -> Any:
     """Imports and initializes horovod.tensorflow; None if it is not installed and there is only one
     process.
-
-    Args:
-      user: what needs Horovod, for messages.
 
     Raises:
       ImportError: Horovod cannot be imported or initialized.

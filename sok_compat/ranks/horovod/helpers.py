@@ -36,7 +36,6 @@ def leave_tables_out(horovod: Any, is_sharded: Callable[[tf.Variable], bool]) ->
     see `communicator.is_broadcast`.
 
     Args:
-      horovod: horovod.tensorflow.
       is_sharded: returns whether a variable is a table or a slot.
     """
     integrations.apply(
@@ -61,7 +60,6 @@ def adapt_helpers(horovod: Any, is_sharded: Callable[[tf.Variable], bool]) -> No
     """Makes Horovod's helpers leave out variables with rows of each rank; see integrations.
 
     Args:
-      horovod: horovod.tensorflow.
       is_sharded: returns whether a variable is a table or a slot.
     """
     integrations.apply(
@@ -75,12 +73,7 @@ def adapt_helpers(horovod: Any, is_sharded: Callable[[tf.Variable], bool]) -> No
 
 
 def refuse_early_tape(tape: tf.GradientTape, tables: list[tf.Variable]) -> None:
-    """Raises RuntimeError if a tape is Horovod's and would reduce the gradients of tables.
-
-    Args:
-      tape: the tape.
-      tables: the tables in its sources.
-    """
+    """Raises RuntimeError if a tape is Horovod's and would reduce the gradients of tables."""
     reduce = getattr(tape, "_allreduce_grads", None)
     if reduce is not None and not getattr(reduce, "knows_tables", False):
         raise RuntimeError(_made_too_early("hvd.DistributedGradientTape", tables))

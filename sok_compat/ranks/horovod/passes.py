@@ -24,7 +24,6 @@ def keeping_slices(
     """Wraps compute_gradients of hvd.DistributedOptimizer.
 
     Args:
-      compute: the method.
       is_table: returns whether a variable is a table or a slot.
     """
 

@@ -48,11 +48,7 @@ class MpiConnection(Connection):
     name = "MPI"
 
     def __init__(self, op_library: ctypes.CDLL) -> None:
-        """MPI is not started yet.
-
-        Args:
-          op_library: the C interface of the exchange.
-        """
+        """MPI is not started yet."""
         end_at_exit()
         self._op_library = op_library
         self.rank, self.size = mpi_rank(), mpi_size()

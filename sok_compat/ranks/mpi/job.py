@@ -73,8 +73,6 @@ class MpiJob(Job):
 
         Args:
           tensor: of the same shape on all ranks; or slices.
-          average: see there.
-          op: see there.
           name: the same on all ranks; None: by the order of building.
           **options: see there.
         """

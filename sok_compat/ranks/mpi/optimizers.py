@@ -18,9 +18,7 @@ def optimizer_of_ranks(job: Job, optimizer: Any, op: str) -> Any:
     apply_gradients does not, as with Horovod.
 
     Args:
-      job: the ranks.
       optimizer: one of tf.compat.v1.train, or of Keras 2, legacy or not.
-      op: of allreduce.
 
     Raises:
       NotImplementedError: it is none of these.
@@ -86,8 +84,6 @@ class BroadcastCallback(keras.callbacks.Callback):
     def __init__(self, job: Job, root_rank: int, local_variables: Collection[tf.Variable]) -> None:
         """
         Args:
-          job: the ranks.
-          root_rank: the rank that has the values.
           local_variables: those of the model that stay as they are.
         """
         super().__init__()

@@ -16,9 +16,7 @@ class TapeOfRanks:
     def __init__(self, job: Job, gradtape: tf.GradientTape, op: str) -> None:
         """
         Args:
-          job: the ranks.
           gradtape: the tape of this rank's loss.
-          op: of allreduce.
         """
         self._op = op
         self._job = job

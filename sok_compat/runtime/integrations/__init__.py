@@ -52,7 +52,6 @@ def apply(name: str, wrap: Callable[[Any], Any]) -> None:
     """Applies an integration, unless it is applied already.
 
     Args:
-      name: of the integration.
       wrap: returns the replacement of the original object.
 
     Raises:

@@ -96,7 +96,6 @@ def first_value_of_rank(
     Args:
       whole: that of the whole variable, of the kind 'preset' or a function of keys.
       shape: [rows, dim] of the whole variable.
-      placement: of its rows.
     """
     if whole.kind != "preset":
         return whole

@@ -36,11 +36,6 @@ def mode_of(target_gpu: int) -> str:
 def placement_of(target_gpu: int, ranks: Ranks, num_keys: int = 0) -> Placement:
     """Returns the Placement of a variable's keys.
 
-    Args:
-      target_gpu: of the variable.
-      ranks: the Ranks.
-      num_keys: of a static variable.
-
     Raises:
       RuntimeError: the rank does not exist.
     """

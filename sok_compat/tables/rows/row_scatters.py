@@ -42,11 +42,9 @@ def scatter_rows(
     nearest.
 
     Args:
-      plane: the variable.
       update: 'add', 'sub' or 'update'.
       row_ids: integers; repeated ones are all added or subtracted.
       values: float32 [n, width].
-      name: of the op.
       is_trained: whether an optimizer sets the rows, which are then rounded as sums.
 
     Returns:

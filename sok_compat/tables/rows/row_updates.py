@@ -46,8 +46,6 @@ def raise_for_kept_rows(value: Any, name: str, words: Words) -> None:
     rows of other keys.
 
     Args:
-      value: the value to assign.
-      name: of the table or slot.
       words: the table's.
 
     Raises:
@@ -178,7 +176,6 @@ def scatter(
         'nd_add', 'nd_sub', 'nd_update', 'nd_max', 'nd_min'.
       indices: integers; of scatter_nd with a last dimension, of row ids or places in rows.
       values: [*shape of the indices, dim], or a number; of scatter_nd as there.
-      name: of the op.
 
     Returns:
       The op; None in eager mode.

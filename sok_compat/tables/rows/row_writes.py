@@ -36,9 +36,6 @@ def all_rows(plane: PlaneVariable) -> tf.Tensor:
 
     Without a hash index these are all rows, which get their first values now: a write must not be
     lost because no lookup has inserted the key. With one, the rows in use.
-
-    Args:
-      plane: a Table or SlotVariable.
     """
     with tf.device(plane.device):
         return ops.sok_rows_in_use(plane.table_handle, insert_all=True)

@@ -51,7 +51,6 @@ def slot_for(
     '<table_name>/<name>', made unique.
 
     Args:
-      table: the Table.
       optimizer: the owner: an object, compared by identity, or a string.
       name: which of the optimizer's slots.
       width: floats in a row of the slot; None: the table's dim.

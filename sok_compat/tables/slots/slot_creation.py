@@ -23,11 +23,6 @@ def make_slot_or_variable(
 ) -> tf.Variable:
     """Creates a variable, for tf.variable_creator_scope.
 
-    Args:
-      tables: the Tables whose slots become planes.
-      next_creator: creates ordinary variables.
-      kwargs: arguments of the variable.
-
     Returns:
       A SlotVariable for a slot of one of the tables, else the variable of `next_creator`.
 

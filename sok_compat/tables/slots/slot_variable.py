@@ -46,7 +46,6 @@ class SlotVariable(PlaneVariable):
         """Makes the slot.
 
         Args:
-          table_variable: the Table.
           name: the slot's full name, without the current name scope.
           width: floats in a row of the slot.
           fill: initial value of the slot's rows.
