@@ -31,7 +31,6 @@ class Connection(abc.ABC):
       rank, size: of the job.
       name: of what carries messages, for logs.
       who_is_absent: what messages add to "another rank" where it is not known which.
-      is_on_host: whether bytes are exchanged from host memory.
       attendance, survivors: the ranks before exchanges start, and after one was lost.
     """
 
@@ -39,7 +38,6 @@ class Connection(abc.ABC):
     size: int
     name: str
     who_is_absent = ""
-    is_on_host = True
     attendance: SignedList
     survivors: SignedList
 

@@ -217,7 +217,7 @@ class ExchangeThread:
         """
         ranks, of_host = self._connection, self._ranks_of_host()
         memory = SharedMemory(self._library, ranks.rank, of_host, MOST_BYTES // ranks.size)
-        is_wanted = self._may_share_memory and ranks.is_on_host and len(of_host) > 1
+        is_wanted = self._may_share_memory and len(of_host) > 1
         is_shared = memory.connect(is_wanted, self._connection.gather)
         carries = not is_shared or len(of_host) < ranks.size
         if carries:

@@ -96,14 +96,6 @@ ROW_DTYPE = Setting(
     "it",
     "hosts with too little memory",
 )
-EXCHANGE_BY_NCCL = Setting(
-    "SOK_EXCHANGE_BY_NCCL",
-    "0",
-    "0 or 1",
-    _SWITCH.__getitem__,
-    "1: exchanges go from GPU to GPU; needs a Horovod with NCCL and one GPU for each rank",
-    "hosts with a fast network between GPUs only",
-)
 CHECKPOINTS_ON_RANK_0 = Setting(
     "SOK_CHECKPOINTS_ON_RANK_0",
     "0",
@@ -174,7 +166,6 @@ SETTINGS = (
     SHARED_MEMORY,
     WIRE_DTYPE,
     ROW_DTYPE,
-    EXCHANGE_BY_NCCL,
     CHECKPOINTS_ON_RANK_0,
     SAVE_MEMORY,
     COLLECTIVE_STRATEGY,

@@ -16,7 +16,6 @@ from sok_compat.ranks.connection import Connection
 from sok_compat.ranks.horovod.attendance import Attendance
 from sok_compat.ranks.launched import launched_size
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.settings import EXCHANGE_BY_NCCL
 
 tf1 = tf.compat.v1
 
@@ -85,30 +84,6 @@ def _is_installed():
     return spec is not None and spec.origin is not None
 
 
-def exchange_device(horovod: Any) -> str:
-    """The device that exchanges bytes: "GPU:0", by NCCL, if EXCHANGE_BY_NCCL is set; else "CPU:0".
-
-    Raises:
-      ValueError: the setting is neither 0 nor 1.
-      RuntimeError: this Horovod has no NCCL, or the process does not see exactly one GPU.
-    """
-    if not EXCHANGE_BY_NCCL.value():
-        return "CPU:0"
-    if not horovod.nccl_built():
-        raise RuntimeError(
-            f"{EXCHANGE_BY_NCCL.name}=1, but this Horovod was built without NCCL: build it with "
-            f"HOROVOD_GPU_OPERATIONS=NCCL, or unset {EXCHANGE_BY_NCCL.name}"
-        )
-    gpus = tf.config.get_visible_devices("GPU")
-    if len(gpus) != 1:  # a process's sessions cannot have different device orders
-        raise RuntimeError(
-            f"{EXCHANGE_BY_NCCL.name}=1 needs a process that sees exactly one GPU, this one sees "
-            f"{len(gpus)}: set CUDA_VISIBLE_DEVICES for each rank before TensorFlow is imported, "
-            "or tf.config.set_visible_devices before tables are made"
-        )
-    return "GPU:0"
-
-
 class Collectives(Connection):
     """Horovod's collectives on bytes, in their own graph and session.
 
@@ -124,10 +99,8 @@ class Collectives(Connection):
         self.size = horovod.size()
         self.attendance = Attendance(self.size)
         self.survivors = Attendance(self.size, "sok_compat.survivors")
-        self._device = exchange_device(horovod)
-        self.is_on_host = self._device == "CPU:0"
         self._horovod = horovod
-        with tf.Graph().as_default() as graph:
+        with tf.Graph().as_default() as graph, tf.device("CPU:0"):
             self._bytes = tf1.placeholder(tf.uint8, [None])
             self._splits = tf1.placeholder(tf.int32, [self.size])
             self._exchanged = self._exchange(self._bytes, self._splits)
@@ -136,13 +109,8 @@ class Collectives(Connection):
             )
         # The session has its own threads: a training graph that fills TensorFlow's pool must not
         # stop ranks from communicating.
-        config = tf1.ConfigProto(intra_op_parallelism_threads=1)
+        config = tf1.ConfigProto(intra_op_parallelism_threads=1, device_count={"GPU": 0})
         config.graph_options.rewrite_options.disable_meta_optimizer = True
-        if self.is_on_host:
-            config.device_count["GPU"] = 0
-        else:  # leaves the GPU's memory to tables
-            config.gpu_options.allow_growth = True
-            config.allow_soft_placement = True
         config.session_inter_op_thread_pool.add(num_threads=2)
         self._session = tf1.Session(graph=graph, config=config)
 
@@ -166,17 +134,13 @@ class Collectives(Connection):
         self._session.run(self._rounds)
 
     def _exchange_part(self, go_on):
-        with tf.device("CPU:0"):
-            data, send_bytes = ops.sok_next_part(go_on)
-        received, received_bytes = self._exchange(data, send_bytes)
-        with tf.device("CPU:0"):
-            return ops.sok_take_part(received, received_bytes)
+        data, send_bytes = ops.sok_next_part(go_on)
+        return ops.sok_take_part(*self._exchange(data, send_bytes))
 
     def _exchange(self, data, splits):
-        with tf.device(self._device):
-            return self._horovod.alltoall(
-                data, splits, name="sok_compat.exchange", ignore_name_scope=True
-            )
+        return self._horovod.alltoall(
+            data, splits, name="sok_compat.exchange", ignore_name_scope=True
+        )
 
 
 def is_broadcast(tensor: Any) -> bool:
