@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstring>
 #include <variant>
-#include <vector>
 
 #include "ops/base/error.h"
 #include "ops/base/first_appearance.h"

@@ -2,7 +2,6 @@
 // Rows in an engine's memory, with the type of their numbers.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/base/error.h"

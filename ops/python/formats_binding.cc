@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/base/error.h"
 #include "ops/formats/bundle/series.h"

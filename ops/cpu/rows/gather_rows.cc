@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cpu/rows/gather_rows.h"
 
-#include <algorithm>
-
 #include "ops/cpu/rows/fetch_rows.h"
 #include "ops/cpu/rows/fixed_dim.h"
 #include "ops/cpu/rows/row_numbers.h"

@@ -2,8 +2,6 @@
 // Forward: pools the rows of distinct keys into the output of each bag. No table, no communication.
 #pragma once
 
-#include <cstdint>
-
 #include "ops/base/threads/executor.h"
 #include "ops/engine/engine.h"
 

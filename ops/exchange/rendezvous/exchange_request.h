@@ -2,7 +2,6 @@
 // An op's request to the other ranks, and its result.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/exchange/transport/mpi_port.h"
 
-#include <cstring>
 #include <string>
 
 #include "ops/base/error.h"

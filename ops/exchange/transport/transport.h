@@ -2,7 +2,6 @@
 // Carries messages between ranks. Independent of lookups; one implementation per file.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>

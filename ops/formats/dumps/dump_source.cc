@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
-#include <utility>
 
 #include "ops/base/error.h"
 #include "ops/base/local_files.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/formats/dumps/headed_dump.h"
 
-#include <algorithm>
 #include <cctype>
 #include <sstream>
 #include <utility>

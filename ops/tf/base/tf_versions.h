@@ -4,7 +4,6 @@
 // since the argument 0 fits it better.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"

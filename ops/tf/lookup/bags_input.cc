@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/lookup/bags_input.h"
 
-#include <algorithm>
-
 #include "ops/tf/base/group.h"
 
 namespace sok {

@@ -2,7 +2,6 @@
 // Tensors to Bags, for ops of both directions.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "ops/engine/bags.h"

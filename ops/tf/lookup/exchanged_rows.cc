@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/lookup/exchanged_rows.h"
 
-#include <algorithm>
 #include <numeric>
 #include <string_view>
 

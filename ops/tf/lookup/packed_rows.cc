@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/lookup/packed_rows.h"
 
-#include <algorithm>
 #include <atomic>
 #include <utility>
 

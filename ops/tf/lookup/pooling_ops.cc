@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops between rows and bags: pooling rows, and merging the gradients of bags by row.
-#include <string>
 #include <vector>
 
 #include "ops/tf/base/group.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <variant>
 #include <vector>
 

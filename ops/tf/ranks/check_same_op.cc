@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op that checks that all ranks were set up alike.
-#include <memory>
 #include <string>
 #include <vector>
 

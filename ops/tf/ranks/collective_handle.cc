@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/ranks/collective_handle.h"
 
-#include <mutex>
 #include <utility>
 #include <vector>
 

@@ -9,7 +9,6 @@
 #include <new>
 #include <string>
 #include <system_error>
-#include <vector>
 
 #include "ops/exchange/payload/same_requests.h"
 #include "ops/exchange/rendezvous/coordinator.h"

@@ -2,7 +2,6 @@
 // Base class of ops that wait for other ranks.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 

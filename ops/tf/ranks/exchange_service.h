@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "ops/exchange/rendezvous/coordinator.h"
 #include "ops/exchange/transport/all_to_all.h"

@@ -2,8 +2,6 @@
 // Base classes of ops that move whole tables to and from files, together with other ranks.
 #pragma once
 
-#include <memory>
-
 #include "ops/tf/ranks/rank_communicator.h"
 #include "ops/tf/tables/resource/table_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/steps/session_steps.h"
 
-#include <utility>
-
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/op_waiter.h"
 #include "tensorflow/core/common_runtime/device.h"

@@ -2,7 +2,6 @@
 #include "ops/tf/checkpoint/bundle/bundle_index.h"
 
 #include <memory>
-#include <utility>
 
 #include "ops/base/error.h"
 #include "ops/formats/bundle/sorted_table.h"

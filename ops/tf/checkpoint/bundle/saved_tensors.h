@@ -2,7 +2,6 @@
 // A checkpoint in TensorFlow's format, with TensorFlow's types.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 

@@ -2,7 +2,6 @@
 // Ops that move whole tables to and from tensors, through the host's memory.
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <vector>
 
 #include "ops/engine/restored_keys.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <string>
 #include <vector>
 
 #include "ops/engine/key_index.h"

@@ -2,7 +2,6 @@
 // The op behind tf.train.Saver.save that writes a table as a stream.
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ops/tf/base/kernels.h"

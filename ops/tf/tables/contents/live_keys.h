@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "ops/tf/tables/contents/rows_to_sink.h"
 #include "ops/tf/tables/resource/row_fingerprints.h"

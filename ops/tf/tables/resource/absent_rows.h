@@ -2,8 +2,6 @@
 // The rows that keys without a row read.
 #pragma once
 
-#include <vector>
-
 #include "ops/tf/tables/resource/table_resource.h"
 
 namespace sok {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that create tables and their planes.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ops/cpu/rows/fetch_rows.h"

@@ -2,7 +2,6 @@
 #include "ops/tf/tables/resource/table_slots.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "ops/tf/base/border.h"
