@@ -15,7 +15,7 @@ from sok_compat.ranks.collectives import named_reduction
 from sok_compat.ranks.connection import Connection
 from sok_compat.ranks.horovod.communicator import active_horovod, is_imported, start_horovod
 from sok_compat.ranks.horovod.job import HorovodJob
-from sok_compat.ranks.job import Job, NoJob
+from sok_compat.ranks.job import Job
 from sok_compat.ranks.launched import mpi_size
 from sok_compat.ranks.mpi import library as mpi_library
 from sok_compat.ranks.mpi.connection import MpiConnection
@@ -26,7 +26,7 @@ _is_started = False  # see is_started
 
 
 def active_job(user: str = "tables are made") -> Job:
-    """The job of this process; NoJob unless the script has made it one of the ranks of another.
+    """The job of this process: it alone, unless the script has made it one of several ranks.
 
     That is Horovod's, if the script imported and initialized it; or MPI's, if MPI started several
     ranks and the script has not imported Horovod.
@@ -36,7 +36,7 @@ def active_job(user: str = "tables are made") -> Job:
         or does not know of them.
     """
     if not is_imported():
-        return _mpi_job() if mpi_library.is_usable() else NoJob()
+        return _mpi_job() if mpi_library.is_usable() else Job()
     horovod = active_horovod(user)
     started = mpi_size() if mpi_library.is_usable() else 1
     if horovod is not None and horovod.size() == 1 < started:
@@ -45,13 +45,11 @@ def active_job(user: str = "tables are made") -> Job:
             "without MPI: start them with horovodrun, build Horovod with MPI (make horovod MPI=1), "
             "or do not import Horovod"
         )
-    return NoJob() if horovod is None else HorovodJob(horovod)
+    return Job() if horovod is None else HorovodJob(horovod)
 
 
 def start_job(user: str) -> Job:
     """As active_job; Horovod is imported and initialized unless MPI started the ranks.
-
-    NoJob if Horovod is not installed and there is only one process.
 
     Raises:
       ImportError: Horovod cannot be imported or initialized.

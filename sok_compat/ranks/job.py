@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -53,17 +52,17 @@ def checked_op(average: bool | None, op: Any) -> Any:
     return op or (Job.Sum if average is False else Job.Average)
 
 
-class Job(abc.ABC):
+class Job:
     """Ranks under the names of horovod.tensorflow, whose functions these methods are.
 
-    A table's gradient is a sum over ranks already, and broadcasts leave tables out
-    (docs/use/distributed.md).
+    This class is one process that trains alone; the others are derived from it. A table's gradient
+    is a sum over ranks already, and broadcasts leave tables out (docs/use/distributed.md).
 
     Attributes:
       is_initialized: whether a launcher or the script has made this process a rank, of one or more.
     """
 
-    is_initialized = True
+    is_initialized = False
     Average: Any = "Average"
     Sum: Any = "Sum"
     Min: Any = "Min"
@@ -74,19 +73,18 @@ class Job(abc.ABC):
 
         none = "none"
 
-    @abc.abstractmethod
     def rank(self) -> int:
         """Returns the rank of this process, from 0. API of Horovod."""
+        return 0
 
-    @abc.abstractmethod
     def size(self) -> int:
         """Returns the number of ranks. API of Horovod."""
+        return 1
 
-    @abc.abstractmethod
     def local_rank(self) -> int:
         """Returns the rank of this process among those of its host. API of Horovod."""
+        return 0
 
-    @abc.abstractmethod
     def allreduce(
         self, tensor: Any, average: bool | None = None, op: Any = None, **options: Any
     ) -> Any:
@@ -97,16 +95,19 @@ class Job(abc.ABC):
           op: Average, Sum, Min or Max; None: Average.
           **options: Horovod's others, of which those that would change the numbers raise.
         """
+        checked_op(average, op)
+        check_options("allreduce", options)
+        return tensor
 
     def grouped_allreduce(self, tensors: Sequence[Any], *args: Any, **options: Any) -> list[Any]:
         """Returns allreduce of each tensor. API of Horovod."""
         return [self.allreduce(tensor, *args, **options) for tensor in tensors]
 
-    @abc.abstractmethod
     def allgather(self, tensor: tf.Tensor, **options: Any) -> tf.Tensor:
         """Returns the rows of all ranks, one below the other. API of Horovod."""
+        check_options("allgather", options)
+        return tf.convert_to_tensor(tensor)
 
-    @abc.abstractmethod
     def alltoall(self, tensor: tf.Tensor, splits: Any = None, **options: Any) -> Any:
         """Returns the rows that all ranks send to this one. API of Horovod.
 
@@ -117,14 +118,18 @@ class Job(abc.ABC):
           splits: int32 [ranks], how many for each; None: as many for each.
           **options: as for allreduce.
         """
+        check_options("alltoall", options)
+        tensor = tf.convert_to_tensor(tensor)
+        return tensor if splits is None else (tensor, tf.convert_to_tensor(splits))
 
-    @abc.abstractmethod
     def broadcast(self, tensor: tf.Tensor, root_rank: int, **options: Any) -> tf.Tensor:
         """Returns the tensor of one rank. API of Horovod."""
+        check_options("broadcast", options)
+        return tf.convert_to_tensor(tensor)
 
-    @abc.abstractmethod
     def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
         """Gives all ranks one rank's values of variables, but for tables. API of Horovod."""
+        return tf.group()
 
     def broadcast_global_variables(self, root_rank: int) -> Any:
         """As broadcast_variables, for those of the graph. API of Horovod."""
@@ -135,34 +140,39 @@ class Job(abc.ABC):
         del device
         return _BroadcastHook(self, root_rank)
 
-    @abc.abstractmethod
-    def DistributedOptimizer(self, optimizer: Any, **options: Any) -> Any:  # noqa: N802
+    def DistributedOptimizer(self, optimizer: Any, *, op: Any = None, **options: Any) -> Any:  # noqa: N802
         """Returns an optimizer that applies the gradients of all ranks. API of Horovod.
 
         Args:
           optimizer: of tf.compat.v1.train, or of Keras 2.
-          **options: `op`, Average or Sum, and others as for allreduce.
+          op: Average (also None) or Sum.
+          **options: as for allreduce.
         """
+        check_options("DistributedOptimizer", options)
+        return optimizer
 
     def distributed_keras_optimizer(self, optimizer: Any, **options: Any) -> Any:
         """As DistributedOptimizer, of Keras: horovod.tensorflow.keras.DistributedOptimizer."""
         return self.DistributedOptimizer(optimizer, **options)
 
-    @abc.abstractmethod
-    def DistributedGradientTape(self, gradtape: tf.GradientTape, **options: Any) -> Any:  # noqa: N802
+    def DistributedGradientTape(  # noqa: N802
+        self, gradtape: tf.GradientTape, *, op: Any = None, **options: Any
+    ) -> Any:
         """Returns a tape whose gradients are those of all ranks. API of Horovod.
 
         Args:
           gradtape: the tape of this rank's loss.
-          **options: as for DistributedOptimizer.
+          op, **options: as for DistributedOptimizer.
         """
+        check_options("DistributedGradientTape", options)
+        return gradtape
 
-    @abc.abstractmethod
     def broadcast_callback(
         self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
     ) -> keras.callbacks.Callback:
         """Returns a callback that gives all ranks one rank's variables when the first batch ends,
         but for tables, slots and `local_variables`."""
+        return keras.callbacks.Callback()
 
     def adapt_to_tables(self, is_sharded: Callable[[Any], bool], is_connected: bool) -> None:
         """Makes these functions leave tables out, before the first table is made.
@@ -180,59 +190,6 @@ class Job(abc.ABC):
     def connection(self) -> Connection:
         """What connects the ranks below exchanges; all ranks call it."""
         raise NotImplementedError("one process has no connection to others")
-
-
-class NoJob(Job):
-    """One process that trains alone."""
-
-    is_initialized = False
-
-    def rank(self) -> int:
-        return 0
-
-    def size(self) -> int:
-        return 1
-
-    def local_rank(self) -> int:
-        return 0
-
-    def allreduce(
-        self, tensor: Any, average: bool | None = None, op: Any = None, **options: Any
-    ) -> Any:
-        checked_op(average, op)
-        check_options("allreduce", options)
-        return tensor
-
-    def allgather(self, tensor: tf.Tensor, **options: Any) -> tf.Tensor:
-        check_options("allgather", options)
-        return tf.convert_to_tensor(tensor)
-
-    def alltoall(self, tensor: tf.Tensor, splits: Any = None, **options: Any) -> Any:
-        check_options("alltoall", options)
-        tensor = tf.convert_to_tensor(tensor)
-        return tensor if splits is None else (tensor, tf.convert_to_tensor(splits))
-
-    def broadcast(self, tensor: tf.Tensor, root_rank: int, **options: Any) -> tf.Tensor:
-        check_options("broadcast", options)
-        return tf.convert_to_tensor(tensor)
-
-    def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int) -> Any:
-        return tf.group()
-
-    def DistributedOptimizer(self, optimizer: Any, *, op: Any = None, **options: Any) -> Any:
-        check_options("DistributedOptimizer", options)
-        return optimizer
-
-    def DistributedGradientTape(
-        self, gradtape: tf.GradientTape, *, op: Any = None, **options: Any
-    ) -> Any:
-        check_options("DistributedGradientTape", options)
-        return gradtape
-
-    def broadcast_callback(
-        self, root_rank: int, device: str, local_variables: Collection[tf.Variable]
-    ) -> keras.callbacks.Callback:
-        return keras.callbacks.Callback()
 
 
 class _BroadcastHook(SessionRunHook):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from sok_compat.ranks.current_job import active_job, start_job
 from sok_compat.ranks.horovod.communicator import HOROVOD
 from sok_compat.ranks.identity import Ranks, current_ranks
-from sok_compat.ranks.job import Job, NoJob
+from sok_compat.ranks.job import Job
 from sok_compat.ranks.launched import launched_size
 from sok_compat.sparse_operation_kit.core.initialization import tell_tensorflow_of_tables
 from sok_compat.tables.known_tables import connected_ranks
@@ -172,7 +172,7 @@ def _ranks(user: str) -> Ranks:
 
 def _job(user: str) -> Job:
     """The job if there are several ranks."""
-    return active_job() if _ranks(user).size > 1 else NoJob()
+    return active_job() if _ranks(user).size > 1 else Job()
 
 
 def check_initialized(user: str) -> None:

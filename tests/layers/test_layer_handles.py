@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.ranks.job import NoJob
+from sok_compat.ranks.job import Job
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.sparse_operation_kit.core import (
     DenseEmbeddingLayerHandle,
@@ -130,7 +130,7 @@ def test_lookup_of_a_table_without_a_handle(sok):
 @pytest.fixture
 def without_job(monkeypatch):
     """As before hvd.init(), which another test may have called in this process."""
-    monkeypatch.setattr(embedding_ops, "active_job", NoJob)
+    monkeypatch.setattr(embedding_ops, "active_job", Job)
 
 
 def test_ranks_of_one_process(without_job):

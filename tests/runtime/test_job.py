@@ -9,7 +9,7 @@ import pytest
 
 from sok_compat.ranks import current_job, launched
 from sok_compat.ranks.current_job import active_job, start_job
-from sok_compat.ranks.job import NoJob
+from sok_compat.ranks.job import Job
 from sok_compat.ranks.mpi import library
 from tests.support.processes.subprocess_python import run_python
 
@@ -59,12 +59,12 @@ def test_ranks_that_mpi_started(process, names):
 )
 def test_ranks_that_it_did_not_start(process, environment):
     process(environment)
-    assert isinstance(active_job(), NoJob)
+    assert type(active_job()) is Job
 
 
 def test_without_mpi4py_a_rank_of_mpi_is_alone_and_says_so(process, caplog):
     process({**RANK_OF_2, "PMI_SIZE": "3"}, has_mpi4py=False)
-    assert isinstance(active_job(), NoJob)
+    assert type(active_job()) is Job
     assert "one of 3 ranks, but mpi4py is not installed" in caplog.text
 
 

@@ -47,6 +47,8 @@ def _without_gradient(collective):
 class MpiJob(Job):
     """What mpiexec or srun started: see the base class."""
 
+    is_initialized = True
+
     def __init__(self) -> None:
         self._rank, self._size = mpi_rank(), mpi_size()
         self._is_sharded: Callable[[Any], bool] = lambda variable: False
