@@ -25,13 +25,7 @@ int64_t RowsOfPart(int64_t width) {
 }
 
 RowMover::RowMover(OpCall& call, Plane& plane, int64_t most_rows)
-    : call_(call), plane_(&plane), width_(plane.width()) {
-  if (!call.engine().IsHostMemory())
-    part_ = call.Temporary<float>(std::min(most_rows, RowsOfPart(width_)) * width_);
-}
-
-RowMover::RowMover(OpCall& call, const RowsView& rows, int64_t most_rows)
-    : call_(call), plane_(nullptr), rows_(rows), width_(rows.width) {
+    : call_(call), plane_(plane), width_(plane.width()) {
   if (!call.engine().IsHostMemory())
     part_ = call.Temporary<float>(std::min(most_rows, RowsOfPart(width_)) * width_);
 }
@@ -54,10 +48,6 @@ void RowMover::FromHost(int64_t num_rows, const int64_t* row_ids, const float* v
     }
     call_.engine().ScatterRows(call_, count, row_ids + first, written, rows());
   });
-}
-
-void RowMover::ExpectRows(int64_t num_rows) {
-  if (plane_ != nullptr) plane_->ExpectRows(num_rows);
 }
 
 void RowMover::FromHostInOrder(int64_t num_rows, int64_t first_row, const void* values) {

@@ -24,7 +24,7 @@ class TableFromRows {
   /// The rows of later sources are of this element; until then, they are float32.
   void SetElementOfRows(Element element);
 
-  /// Columns 1, 2, ... of sources; the caller may add some that are not the table's.
+  /// Columns 1, 2, ... of sources.
   std::vector<Column>& columns() { return columns_; }
 
   enum class Keys {
