@@ -59,7 +59,8 @@ SECTIONS = {
               "`scope`, `embedding_scope`, `world_size`, `rank`, `estimator` (up to TensorFlow "
               "2.15) and `export_saved_model`, which needs a `checkpoint_dir`. "
               "`train_and_evaluate` evaluates each `eval_every_n_iter` steps. "
-              "Learning rates are not multiplied by the number of ranks."),
+              "Learning rates are not multiplied by the number of ranks. `COLLECTIVE_STRATEGY`, "
+              "which chooses DeepRec's engine, is not read."),
         Entry("tf.train.MonitoredTrainingSession", "differs",
               "under 'collective' all ranks begin with rank 0's variables, and its folders and "
               "hooks of a chief count: "

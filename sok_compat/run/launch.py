@@ -18,7 +18,6 @@ from typing import NoReturn
 
 from sok_compat.run.console import hide_deprecations
 from sok_compat.run.rank import first_failure, status_of
-from sok_compat.runtime.settings import COLLECTIVE_STRATEGY
 
 USAGE = """\
 usage: python -m sok_compat.run.launch [--mpi] [-np N] command...
@@ -46,16 +45,11 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the command line.
 
     Raises:
-      SystemExit: with the status of the command; 2 if the arguments or COLLECTIVE_STRATEGY are
-        invalid.
+      SystemExit: with the status of the command; 2 if the arguments are invalid.
     """
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
         return
-    try:
-        COLLECTIVE_STRATEGY.value()  # the processes inherit it
-    except ValueError as error:
-        _refuse(str(error))
     num_processes, by_mpi = None, False
     while arguments[:1] in (["--mpi"], ["-np"]):
         if arguments[0] == "--mpi":

@@ -113,14 +113,6 @@ SAVE_MEMORY = Setting(
     "go on once all is copied",
     "jobs that save larger tables while they train",
 )
-COLLECTIVE_STRATEGY = Setting(
-    "COLLECTIVE_STRATEGY",
-    "sok",
-    "'sok' or 'hb'",
-    _one_of("sok", "hb"),
-    "none: both of DeepRec's engines are this package",
-    "scripts for DeepRec",
-)
 RECORD_FREQUENCIES, RECORD_VERSIONS = (
     Setting(
         name,
@@ -168,7 +160,6 @@ SETTINGS = (
     ROW_DTYPE,
     CHECKPOINTS_ON_RANK_0,
     SAVE_MEMORY,
-    COLLECTIVE_STRATEGY,
     RECORD_FREQUENCIES,
     RECORD_VERSIONS,
     SAVE_FILTERED_KEYS,

@@ -10,7 +10,6 @@ import pytest
 from sok_compat.runtime.settings import (
     BFLOAT16_PRODUCTS,
     CHECKPOINTS_ON_RANK_0,
-    COLLECTIVE_STRATEGY,
     RECORD_FREQUENCIES,
     RESTORE_OTHER_WIDTHS,
     ROW_DTYPE,
@@ -50,7 +49,6 @@ def nothing_is_set(monkeypatch):
         (CHECKPOINTS_ON_RANK_0, "1", True),
         (SAVE_MEMORY, None, 128),
         (SAVE_MEMORY, "0", 0),
-        (COLLECTIVE_STRATEGY, "hb", "hb"),
         (RECORD_FREQUENCIES, "True", True),
         (RECORD_FREQUENCIES, "no", False),
         (SAVE_FILTERED_KEYS, None, True),
@@ -77,7 +75,6 @@ def test_values(monkeypatch, setting, text, expected):
         (SHARED_MEMORY, "yes", "0 or 1"),
         (CHECKPOINTS_ON_RANK_0, "", "0 .* or 1 .*"),
         (SAVE_MEMORY, "-1", "a whole number of MiB >= 0"),
-        (COLLECTIVE_STRATEGY, "nccl", "'sok' or 'hb'"),
         (SAVE_FILTERED_KEYS, "no", "true, false, 1 or 0"),
     ],
 )

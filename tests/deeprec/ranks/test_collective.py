@@ -10,9 +10,6 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.deeprec.collective import distributed_strategy
-from sok_compat.deeprec.python.distribute.group_embedding_collective_strategy import (
-    CollectiveStrategy,
-)
 from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 
 pytestmark = pytest.mark.thorough
@@ -161,9 +158,3 @@ def test_a_horovod_that_fails_says_why(monkeypatch):
     with pytest.raises(ImportError, match="OSError: no such library.*sok_compat.doctor") as caught:
         distributed_strategy.enable_distributed_strategy()
     assert isinstance(caught.value.__cause__, OSError)
-
-
-def test_an_unknown_collective_strategy_is_refused(monkeypatch):
-    monkeypatch.setenv("COLLECTIVE_STRATEGY", "none")
-    with pytest.raises(ValueError, match="COLLECTIVE_STRATEGY must be 'sok' or 'hb', got 'none'"):
-        CollectiveStrategy()

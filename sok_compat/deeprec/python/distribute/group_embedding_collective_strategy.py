@@ -17,7 +17,6 @@ from sok_compat.deeprec.collective.distributed_strategy import (
 from sok_compat.deeprec.collective.estimators_of_ranks import make_estimator
 from sok_compat.deeprec.collective.exported_models import export_saved_model
 from sok_compat.ranks.identity import current_ranks
-from sok_compat.runtime.settings import COLLECTIVE_STRATEGY
 
 
 class CollectiveStrategy:
@@ -30,17 +29,12 @@ class CollectiveStrategy:
     def __init__(self, differentiate_sums: bool = False) -> None:
         """Calls hvd.init(); all ranks have to create one.
 
-        The environment variable COLLECTIVE_STRATEGY may be 'sok' (the default) or 'hb'; both mean
-        this package.
-
         Args:
           differentiate_sums: as for enable_distributed_strategy.
 
         Raises:
-          ValueError: COLLECTIVE_STRATEGY has another value.
           ImportError, RuntimeError: as enable_distributed_strategy.
         """
-        COLLECTIVE_STRATEGY.value()
         enable_distributed_strategy("collective", differentiate_sums)
 
     @contextlib.contextmanager
