@@ -110,13 +110,10 @@ class InputParts:
         return dict(zip(numbers, found))
 
     def _parts_of(self, number: int) -> list[tuple[Table | None, int, Any]]:
-        """[(table, row offset, layer)] of an input's slices, in the order of columns.
+        """[(table, row offset, layer)] of an input's slices, in the order of columns, by its number
+        within the group of tables cut by columns.
 
-        Args:
-          number: of the input, within the group of tables cut by columns.
-
-        Returns:
-          The slices. Either the table or the layer is None: the latter is on a variable.
+        Either the table or the layer is None: the latter is on a variable.
         """
         parts = []
         for rank, inputs in enumerate(self._strategy.input_ids_list):

@@ -34,9 +34,6 @@ def check_batches_of_ranks(shapes: Sequence[tf.TensorShape], ranks: Ranks) -> No
 
     All ranks call it, and all of them fail if it fails. Unknown sizes are not checked.
 
-    Args:
-      shapes: shapes of this rank's inputs.
-
     Raises:
       ValueError: the sizes differ or are not divisible.
     """
@@ -57,11 +54,7 @@ class OwnedInputs:
     """
 
     def __init__(self, placed: PlacedLayer) -> None:
-        """Looks nothing up yet.
-
-        Args:
-          placed: with tables cut by columns only.
-        """
+        """Looks nothing up yet, in a layer with tables cut by columns only."""
         self._name, self._strategy, self._tables, self._ranks, *_ = placed
 
     @tf.autograph.experimental.do_not_convert

@@ -43,13 +43,8 @@ class SplitKeys(NamedTuple):
 
 
 def split_bags(group: Sequence[BagsOfKeys]) -> list[SplitKeys]:
-    """Returns the keys, row splits and weights of a group of bags; one op checks each form.
-
-    Args:
-      group: list of `BagsOfKeys`.
-
-    Returns:
-      A `SplitKeys` for each.
+    """Returns the `SplitKeys` of each BagsOfKeys: keys, row splits and weights; one op checks each
+    form.
 
     Raises:
       TypeError: bags are neither a SparseTensor nor a RaggedTensor, or weights have another form.
@@ -75,13 +70,9 @@ def split_bags(group: Sequence[BagsOfKeys]) -> list[SplitKeys]:
 
 
 def checked_weights(group: Sequence[BagsOfKeys]) -> list[tf.Tensor | None]:
-    """Returns the weights of a group of bags, checked by one op.
+    """Returns the weights, float32 [num_keys] or None, of each BagsOfKeys, checked by one op.
 
-    Args:
-      group: list of `BagsOfKeys`; SparseTensors may be of any rank.
-
-    Returns:
-      float32 [num_keys] for each, or None.
+    SparseTensors may be of any rank.
 
     Raises:
       TypeError: weights are not float32, or have another form than the bags.

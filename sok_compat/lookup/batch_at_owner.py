@@ -103,12 +103,7 @@ def _counts_of_owner(lookup: Lookup, outputs_of_rank: tf.Tensor) -> tf.Tensor:
 
 
 def number_of_each_rank(number: tf.Tensor, ranks: Ranks, name: str) -> tf.Tensor:
-    """Gathers one number of each rank, int64 [ranks], in a collective.
-
-    Args:
-      number: scalar int64 of this rank.
-      name: of the collective, the same on all ranks.
-    """
+    """Gathers a scalar int64 of each rank, int64 [ranks], in a collective of this name."""
     collective = begin_collective(name)
     one_each = tf.ones([ranks.size], tf.int64)
     with tf.device("CPU:0"):

@@ -43,12 +43,8 @@ class DenseTable:
     period: int = 1
 
     def rows_of(self, keys: tf.Tensor, initial_rows: InitialRows | None = None) -> tf.Tensor:
-        """Returns the rows float32 [n, dim] of keys int64 [n].
-
-        Args:
-          keys: int64 [n].
-          initial_rows: the InitialRows of other keys than the table's; None: as above.
-        """
+        """Returns the rows float32 [n, dim] of keys int64 [n]; `initial_rows` are of other keys
+        than the table's."""
         num_keys = tf.size(self.keys, out_type=tf.int64) - 1
         slots = self.perfect_hash.slots_of(keys)
         is_there = tf.equal(tf.gather(self.keys, slots), keys) & (slots < num_keys)
@@ -62,11 +58,7 @@ class DenseTable:
 
 @contextlib.contextmanager
 def dense_tables(arrays_of: Callable[[Table], DenseTable] | None) -> Iterator[None]:
-    """Context in which lookups use TensorFlow's own ops.
-
-    Args:
-      arrays_of: returns the DenseTable of a Table; None: lookups use the op library.
-    """
+    """Context in which lookups use TensorFlow's own ops on these arrays; None: the op library."""
     before = getattr(_reading, "arrays_of", None)
     _reading.arrays_of = arrays_of
     try:

@@ -22,10 +22,10 @@ def find_rows(
     new_keys: Sequence[NewKeys],
     collective: tf.Tensor | None = None,
 ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-    """Finds the rows of a group's keys.
+    """Finds the rows of a group's keys, int64 [n] for each table; distinct if new keys may get
+    rows.
 
     Args:
-      keys: int64 [n] for each; distinct if new keys may get rows.
       new_keys: the NewKeys of each table, with one `insert`.
       collective: of the lookup; None: no other rank takes part.
 

@@ -197,13 +197,11 @@ def begin_group(lookups: Iterable[Lookup], insert: Insert) -> tf.Tensor:
 def exchanged_rows(
     group: Sequence[Lookup], requested: ShardedRequest, may_be_sums: bool = False
 ) -> list[tf.Tensor]:
-    """Returns the replies to this rank, a tensor [replies, dim] for each lookup.
+    """Returns the replies to this rank, a tensor [replies, dim] for each lookup of a group, of
+    tables on one device, spread over the same ranks.
 
-    Args:
-      group: list of `Lookup`, of tables on one device, spread over the same ranks.
-      requested: the `ShardedRequest` of the group.
-      may_be_sums: whether replies may be sums although the counts do not say so. They travel as
-        sums then, whatever the dtypes of the tables' rows.
+    If `may_be_sums`, replies may be sums although the counts do not say so: they travel as sums,
+    whatever the dtypes of the tables' rows.
     """
     tables = [lookup.table for lookup in group]
     new_keys = [

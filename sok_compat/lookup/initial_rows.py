@@ -34,25 +34,16 @@ class InitialRows:
 
 
 def first_occurrences(num_keys: tf.Tensor, inverse: tf.Tensor) -> tf.Tensor:
-    """Returns the place of the first occurrence of each distinct key, int32 [num_keys].
-
-    Args:
-      num_keys: number of distinct keys.
-      inverse: int32 [number of occurrences]: the index of each one's key.
-    """
+    """Returns the place of the first occurrence of each distinct key, int32 [num_keys]; `inverse`
+    is the index of each occurrence's key."""
     return tf.math.unsorted_segment_min(tf.range(tf.size(inverse)), inverse, num_keys)
 
 
 def received_at_owner(
     initial_rows: InitialRows | None, table_name: str, requested: ShardedRequest, place: int
 ) -> InitialRows | None:
-    """Returns the InitialRows of the keys that this rank received for a lookup; None without any.
-
-    Args:
-      initial_rows: of the occurrences on this rank, or None on all ranks.
-      requested: of the lookup's group.
-      place: the lookup's in the group.
-    """
+    """Returns the InitialRows of the keys that this rank received for the lookup at `place` of the
+    group; None without any on all ranks."""
     if initial_rows is None:
         return None
     replies, counts = requested.replies[place], requested.reply_counts[place]

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 def checked_keys(table: Table, keys: Any, name: str | None = None) -> tf.Tensor:
     """Returns `keys` as a tensor of the table's key_dtype, or int32 for int64: ops widen them.
 
-    Args:
-      keys: a tensor, or a value that converts to one.
-      name: of the caller, for the message; None: the table's.
-
     Raises:
       ValueError: keys have another dtype.
     """
@@ -39,7 +35,6 @@ def integer_keys(keys: Any, called: str, pools: str) -> tf.Tensor:
     """Returns `keys`, of any integer dtype, as an int64 tensor.
 
     Args:
-      keys: a tensor, or a value that converts to one.
       called: the keys in messages, such as "keys of users".
       pools: the function that pools bags of keys.
 
@@ -57,10 +52,7 @@ def integer_keys(keys: Any, called: str, pools: str) -> tf.Tensor:
 
 
 def check_integers(dtype: tf.DType, called: str) -> None:
-    """Checks the dtype of keys.
-
-    Args:
-      called: the keys in messages, such as "keys of users".
+    """Checks the dtype of keys, called so in messages.
 
     Raises:
       TypeError: it is none of integers.
@@ -72,15 +64,8 @@ def check_integers(dtype: tf.DType, called: str) -> None:
 
 
 def in_shape_of(keys: tf.Tensor, rows: tf.Tensor, dim: int) -> tf.Tensor:
-    """Reshapes rows to the keys' shape, statically if at most one axis is unknown.
-
-    Args:
-      keys: a tensor of any shape.
-      rows: [number of keys, dim].
-
-    Returns:
-      [*shape of the keys, dim].
-    """
+    """Reshapes rows [number of keys, dim] to [*shape of the keys, dim], statically if at most one
+    axis is unknown."""
     sizes = [None, None] if keys.shape.rank is None else keys.shape.as_list()
     if len(sizes) == 1:
         output = rows
@@ -94,9 +79,6 @@ def in_shape_of(keys: tf.Tensor, rows: tf.Tensor, dim: int) -> tf.Tensor:
 
 def int32_keys(ids: Any, keys: tf.Tensor, called: str, way_out: str) -> tf.Tensor:
     """Returns keys; fails when run if one does not fit in int32.
-
-    Args:
-      keys: int64, of these ids.
 
     Raises:
       tf.errors.InvalidArgumentError: when run: a key does not fit.

@@ -26,12 +26,12 @@ def pooled_rows_of_group(
     row_splits: Sequence[tf.Tensor],
     combiners: Sequence[str],
 ) -> list[tf.Tensor]:
-    """Returns rows of variables, pooled by bags, without a copy of the row for each occurrence.
+    """Returns rows of variables [rows, dim] of float dtypes, pooled by bags, without a copy of the
+    row for each occurrence.
 
     One op finds the distinct keys of all float32 variables, and one pools their rows.
 
     Args:
-      variables: variables or tensors [rows, dim], of any float dtypes.
       keys: for each, int32 or int64 [n], in [0, rows).
       row_splits: for each, int64 [num_bags + 1], ascending from 0 to n.
       combiners: for each, 'sum' or 'mean'.

@@ -9,10 +9,9 @@ import tensorflow as tf
 def pool_rows(
     rows: tf.Tensor, row_splits: tf.Tensor, combiner: str, weights: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Pools rows by TensorFlow's own ops, which also give weights gradients.
+    """Pools rows [n, dim] by TensorFlow's own ops, which also give weights gradients.
 
     Args:
-      rows: [n, dim].
       row_splits: int64 [num_bags + 1], ascending from 0 to n.
       combiner: 'sum' or 'mean' (over the sum of weights).
       weights: [n], factors of the rows; None: 1.

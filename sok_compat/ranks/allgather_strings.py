@@ -84,10 +84,7 @@ def expect_end_of_session(where: str, graph: tf.Graph) -> None:
 def value_of_rank_0(
     where: str, make: Callable[[], Any], graph: tf.Graph | None = None, is_patient: bool = False
 ) -> Any:
-    """Calls make() on rank 0 only, and returns its value on all ranks.
-
-    Args:
-      make: returns a value that JSON can represent.
+    """Calls make() on rank 0 only, and returns its value, which JSON can represent, on all ranks.
 
     Raises:
       Exception: on rank 0, the error of make().

@@ -59,11 +59,8 @@ def begin_collective(
 
 
 def number_of_graph(graph: tf.Graph | None = None) -> int:
-    """The number of a graph, the same on all ranks; -1 for eager code.
-
-    Args:
-      graph: None for the one that is being built.
-    """
+    """The number of a graph, None for the one that is being built, the same on all ranks; -1 for
+    eager code."""
     if graph is None:
         if tf.executing_eagerly():
             return -1
@@ -92,13 +89,10 @@ def graphs_of_one_rank() -> Iterator[None]:
 
 
 def named_reduction(what: str) -> dict[str, Any]:
-    """The arguments {name, ignore_name_scope} for one of Horovod's collectives.
+    """The arguments {name, ignore_name_scope} for one of Horovod's collectives that reduces `what`.
 
     In a graph, ranks with the same reductions in the same order get the same names, whatever else
     their graphs contain. In eager mode it is empty, as Horovod picks names itself.
-
-    Args:
-      what: name of the reduced value, such as a variable's; need not be unique.
     """
     if tf.executing_eagerly():
         return {}
@@ -112,11 +106,7 @@ def named_reduction(what: str) -> dict[str, Any]:
 
 
 def gradient_occurrence(collective: tf.Tensor) -> int:
-    """Number of earlier gradients of a lookup in the function or graph being built.
-
-    Args:
-      collective: the lookup's.
-    """
+    """Number of earlier gradients of a collective's lookup in the function or graph being built."""
     if tf.executing_eagerly():
         return 0
     graph = _around_branches(tf.compat.v1.get_default_graph())

@@ -28,9 +28,8 @@ def clip_by_norm_over_ranks() -> None:
 def norm_over_ranks(gradients: _Gradients, is_shared: Sequence[bool]) -> tf.Tensor:
     """Returns the norm that one process would have. All ranks must call it.
 
-    Args:
-      gradients: those of dense variables are the same on all ranks.
-      is_shared: whether each is of a table with rows on several ranks.
+    Gradients of dense variables are the same on all ranks; `is_shared` says which are of tables
+    with rows on several ranks.
     """
     pairs = [(g, shared) for g, shared in zip(gradients, is_shared) if g is not None]
     half_square = sum_over_ranks(_half_square([g for g, shared in pairs if shared]))

@@ -47,10 +47,6 @@ def connect_ranks(
     Every creation of a table calls it, on all ranks. The first call waits for the others; later
     calls cost nothing. In graphs of one rank, a table belongs to that rank alone.
 
-    Args:
-      is_sharded: returns whether a variable has rows of this rank, for Horovod's helpers.
-      is_shared_table: returns whether a variable is a table with rows on several ranks.
-
     Returns:
       The Ranks that share the table.
 

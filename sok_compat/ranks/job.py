@@ -28,11 +28,8 @@ _AS_USUAL = {
 
 
 def check_options(user: str, options: dict[str, Any]) -> None:
-    """Raises NotImplementedError for options that would change the numbers.
-
-    Args:
-      user: the function of Horovod, for the message.
-    """
+    """Raises NotImplementedError for options of a function of Horovod that would change the
+    numbers."""
     for name, value in options.items():
         if name not in _WITHOUT_EFFECT and (name not in _AS_USUAL or value != _AS_USUAL[name]):
             raise NotImplementedError(

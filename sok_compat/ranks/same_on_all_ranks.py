@@ -25,10 +25,8 @@ def check_same_table(ranks: Ranks, description: str) -> None:
 
 
 def check_same_on_all_ranks(signature: tf.Tensor) -> tf.Tensor:
-    """Fails on all ranks, naming the difference, unless all have the same lines.
-
-    Args:
-      signature: a scalar string tensor, lines.
+    """Fails on all ranks, naming the difference, unless all have the same lines, a scalar string
+    tensor.
 
     Returns:
       A scalar string tensor, b"OK".

@@ -35,10 +35,9 @@ def watch_gradients(
     is_shared: Callable[[tf.Variable], bool],
     check_tape: Callable[[tf.GradientTape, list[Any]], None] | None = None,
 ) -> None:
-    """Marks the gradients of tables from now on.
+    """Marks the gradients of tables with rows on several ranks from now on.
 
     Args:
-      is_shared: returns whether a variable is a table with rows on several ranks.
       check_tape: called with a GradientTape and the tables in its sources; may raise.
     """
     integrations.apply(
@@ -93,13 +92,10 @@ def mark(
 def mark_reduced(
     gradient: tf.Tensor | tf.IndexedSlices | None,
 ) -> tf.Tensor | tf.IndexedSlices | None:
-    """Marks a gradient for `is_reduced`: an ordinary variable's is then the same on all ranks, and
-    a table's is scaled alike.
+    """Marks the result of a reduction for `is_reduced`: an ordinary variable's gradient is then the
+    same on all ranks, and a table's slices are scaled alike.
 
     The mark is on a copy, not on the given tensors. In eager mode, dense tensors are not marked.
-
-    Args:
-      gradient: the result of a reduction, a table's slices, or None.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         if tf.is_symbolic_tensor(gradient):
@@ -128,9 +124,6 @@ def reduced_table(
 
     It starts as a sum over ranks. A reduced gradient counts as the same on all ranks: its average
     is itself, and its sum is multiplied by their number.
-
-    Args:
-      gradient: the table's, or None.
     """
     before = gradient is not None and is_reduced(gradient)
     if op == job.Average and not before:

@@ -19,28 +19,20 @@ class SharedMemory:
     def __init__(
         self, library: ctypes.CDLL, rank: int, ranks: Sequence[int], ring_bytes: int
     ) -> None:
-        """Does nothing yet.
-
-        Args:
-          rank: this process's.
-          ranks: all ranks of this host, in ascending order.
-          ring_bytes: bytes of memory for each of them.
-        """
+        """Does nothing yet. `ranks` are all ranks of this host, in ascending order, with a ring
+        each."""
         self._library = library
         self._place = ranks.index(rank)
         self._ranks = ranks
         self._ring_bytes = ring_bytes
 
     def connect(self, is_wanted: bool, gather: Callable[[str], list[str]]) -> bool:
-        """Connects the memory of these ranks.
+        """Connects the memory of these ranks, if all of them want to; returns whether they share
+        memory.
 
         Args:
-          is_wanted: whether this rank wants to share memory.
           gather: all-gathers a line, and returns the lines of all ranks of the job. It is called
             twice, on all ranks.
-
-        Returns:
-          Whether the ranks share memory; the same on all of them.
         """
         addresses = self._of_host(gather(self._allocate() if is_wanted else _NO_ADDRESS))
         problem = "not all ranks want it" if _NO_ADDRESS in addresses else self._map_all(addresses)

@@ -37,11 +37,7 @@ def with_own_imports(tree: ast.Module) -> ast.Module:
 
 
 def own_name(module: str, names: Iterable[str] = ()) -> str | None:
-    """Name of the module to import instead; None if the statement stays as it is.
-
-    Args:
-      module: name of the module in the script.
-    """
+    """Name of the module to import instead; None if the statement stays as it is."""
     root, _, path = module.partition(".")
     if root == "sparse_operation_kit":
         return f"sok_compat.{module}"

@@ -68,11 +68,8 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run(command: Sequence[str], num_processes: int, by_mpi: bool = False) -> int:
-    """Runs a command as several processes; returns the status of the first that failed, or 0.
-
-    Args:
-      by_mpi: whether mpiexec starts them also where Horovod is installed.
-    """
+    """Runs a command as several processes, by mpiexec also where Horovod is installed if `by_mpi`;
+    returns the status of the first that failed, or 0."""
     if num_processes == 1:
         return status_of(command)[0]
     starter = launcher(num_processes, by_mpi)

@@ -11,14 +11,11 @@ _MOST_VALUES = 3  # in an error, as TensorFlow's Assert shows
 
 
 def checked(value: tf.Tensor, condition: Any, message: str, *data: Any) -> tf.Tensor:
-    """Returns the value.
-
-    Args:
-      condition: bool, a scalar.
-      message: the error's, which begins with it in eager mode.
+    """Returns the value if a scalar condition holds.
 
     Raises:
-      tf.errors.InvalidArgumentError: when run: the condition does not hold.
+      tf.errors.InvalidArgumentError: when run: it does not. In eager mode the error begins with the
+        message.
     """
     if not tf.executing_eagerly():
         with tf.control_dependencies([tf.debugging.Assert(condition, [message, *data])]):

@@ -24,8 +24,7 @@ def ancestors(
 ) -> Iterator[_Node]:
     """Yields tensors or ops, and what they depend on, each once, the nearest not always first.
 
-    Args:
-      through: returns what to visit behind a tensor or op; nothing: the walk ends there.
+    `through` returns what to visit behind a tensor or op; nothing: the walk ends there.
     """
     seen: dict[int, _Node] = {}  # by id: tensors have no hash
     waiting = list(nodes)

@@ -10,11 +10,8 @@ from sok_compat.runtime.tf_versions import op_def_registry
 
 
 def arguments_of(op: Any) -> Any:
-    """An object with the op's inputs as attributes, each a tensor or a list of tensors.
-
-    Args:
-      op: a tf.Operation, or its counterpart on an eager tape.
-    """
+    """An object with the inputs of an op, or of its counterpart on an eager tape, as attributes,
+    each a tensor or a list of tensors."""
     arguments, begin, inputs = types.SimpleNamespace(), 0, list(op.inputs)
     for name, size in _sizes(op):
         count = 1 if size is None else size
@@ -25,10 +22,7 @@ def arguments_of(op: Any) -> Any:
 
 
 def gradients_of(op: Any, **of_inputs: Any) -> list[Any]:
-    """A gradient, or None, for each input of an op.
-
-    Args:
-      **of_inputs: a list of gradients for each input that has any.
+    """A gradient, or None, for each input of an op; `of_inputs` are lists of gradients, by input.
 
     Raises:
       ValueError: the op has no input of such a name.

@@ -14,11 +14,8 @@ def own_processors() -> str:
 
 
 def share_of_processors(own: str, of_host: Iterable[str]) -> fractions.Fraction | int:
-    """Number of processors of a rank, in which one shared by n ranks counts as 1/n.
-
-    Args:
-      of_host: the masks of all ranks on its host, including its own.
-    """
+    """Number of processors of a rank, in which one shared by n ranks counts as 1/n, from the masks
+    of all ranks on its host, including its own."""
     masks = [int(word, 16) for word in of_host]
     mine = int(own, 16)
     return sum(

@@ -20,11 +20,7 @@ _around_slots: list[Callable[..., Any]] = []  # see around_slots
 
 def raise_under_several_replicas(user: str) -> None:
     """Raises RuntimeError in the scope of a tf.distribute strategy with several replicas or
-    workers.
-
-    Args:
-      user: what was called, for messages.
-    """
+    workers, which names the user: what was called."""
     if not distribute.has_strategy():
         return
     strategy = distribute.get_strategy()
@@ -61,11 +57,7 @@ class OfAnyStrategy:
 
 
 def accept_strategies(is_part_of_table: Callable[[tf.Variable], bool]) -> None:
-    """Makes strategies, including the default one, update tables and create slots for them.
-
-    Args:
-      is_part_of_table: returns whether a variable is a table or a slot.
-    """
+    """Makes strategies, including the default one, update tables and create slots for them."""
     for name, adapt in {
         "tf.distribute.StrategyExtended.update": _updating,
         "tf.distribute.StrategyExtended.colocate_vars_with": _colocating,
@@ -75,22 +67,14 @@ def accept_strategies(is_part_of_table: Callable[[tf.Variable], bool]) -> None:
 
 
 def around_updates(adapt: Callable[[Any, Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Wraps the functions by which optimizers update tables from now on.
-
-    Args:
-      adapt: called with (table or slot, function that updates it); returns the function to call
-        instead.
-    """
+    """Wraps the functions by which optimizers update tables from now on: adapt(table or slot,
+    function that updates it) returns the function to call instead."""
     if adapt not in _around_updates:
         _around_updates.append(adapt)
 
 
 def around_slots(context_of: Callable[[Any], AbstractContextManager[Any]]) -> None:
-    """Lets optimizers create slots inside a context from now on.
-
-    Args:
-      context_of: returns the context for a variable.
-    """
+    """Lets optimizers create a variable's slots inside context_of(variable) from now on."""
     if context_of not in _around_slots:
         _around_slots.append(context_of)
 

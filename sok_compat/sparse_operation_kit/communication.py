@@ -57,9 +57,6 @@ def set_comm_tool(comm_tool: str) -> None:
 def initialized_ranks(user: str) -> Ranks:
     """Returns the Ranks that share the tables. One process alone may do without `init`.
 
-    Args:
-      user: name of the caller, for the message.
-
     Raises:
       RuntimeError: `init` has not been called, and there are several ranks.
     """

@@ -13,10 +13,10 @@ _warned_of: set[str] = set()  # the first such slot
 
 
 def warn_of_declared_capacity(slot: str, shape: tf.TensorShape, problem: str) -> None:
-    """Logs a warning, the first time that a slot has more than a few bytes.
+    """Logs a warning, the first time that a slot of a table with a declared capacity has more than
+    a few bytes.
 
     Args:
-      shape: of the slot; of unknown size for a table without a capacity, of which none is declared.
       problem: what costs the capacity, and the way out.
     """
     num_bytes = 4 * (shape.num_elements() or 0)

@@ -21,13 +21,8 @@ class BloomCounts:
     def of(
         cls, most_keys: int, false_positive_probability: float, counter_bytes: int
     ) -> BloomCounts:
-        """Returns the smallest filter of this false positive probability for `most_keys` keys.
-
-        Args:
-          most_keys: an int >= 1.
-          false_positive_probability: in (0, 1).
-          counter_bytes: 1, 2, 4 or 8.
-        """
+        """Returns the smallest filter of this false positive probability, in (0, 1), for
+        `most_keys` keys, with counters of 1, 2, 4 or 8 bytes."""
         bits = -math.log(false_positive_probability) / math.log(2)
         num_counters = math.ceil(most_keys * bits / math.log(2))
         return cls(max(1, num_counters), min(64, max(1, math.ceil(bits))), counter_bytes)

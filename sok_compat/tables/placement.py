@@ -117,11 +117,8 @@ class Placement:
         return self.owner(keys) == self.ranks.rank
 
     def num_rows(self, capacity: int) -> int:
-        """Returns the number of rows on this rank in a table without a hash index.
-
-        Args:
-          capacity: most rows of a rank.
-        """
+        """Returns the number of rows on this rank, at most `capacity`, in a table without a hash
+        index."""
         return self._in_core.num_rows(capacity)
 
     def key_of_row(self, row_ids: tf.Tensor) -> tf.Tensor:

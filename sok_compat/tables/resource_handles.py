@@ -53,12 +53,8 @@ def plane_handle(
     table: TableInterface | None = None,
     dtype: tf.DType = tf.float32,
 ) -> tf.Tensor:
-    """Creates the handle of a resource variable without a value.
-
-    Args:
-      shape: [capacity, width].
-      table: the Table whose rows it holds; None: it is a slot.
-    """
+    """Creates the handle of a resource variable [capacity, width] without a value: of a Table's
+    rows, or of a slot if `table` is None."""
     if tf.executing_eagerly():
         handle = eager_variable_handle(shape, dtype, name)
     else:

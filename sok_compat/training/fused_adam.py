@@ -70,22 +70,16 @@ def apply_adam(
     is_lazy: bool,
     use_locking: bool = False,
 ) -> tf.Operation:
-    """Applies one step to rows of a table; gradients of repeated row ids are added up first.
+    """Returns the op of one step on rows of a table; gradients of repeated row ids are added up
+    first.
 
     Args:
       state: its slot from `state_of`.
-      gradient: float32 [n, dim].
       row_ids: int64 [n]; while the table shows some rows (shown_rows.py), places among these, and
         then only these rows are updated.
-      step_size: as of `adam_step_size`; a number or scalar tensor, as the next three.
-      beta1: decay of m.
-      beta2: decay of v.
-      epsilon: added to sqrt(v).
+      step_size: as of `adam_step_size`.
       is_lazy: whether to update only the rows in row_ids; False: all rows in use.
       use_locking: whether concurrent steps update the table one by one.
-
-    Returns:
-      The op.
     """
     shown = variable.shown_row_ids()
     if shown is not None:

@@ -112,13 +112,11 @@ def _ancestors(ops: Iterable[tf.Operation], among: set[tf.Operation]) -> set[tf.
 
 
 def unused(operations: Sequence[tf.Operation], without: set[tf.Operation]) -> set[tf.Operation]:
-    """Returns those of `operations` whose results only unused ops and ops in `without` consume.
+    """Returns those of `operations`, in the order in which they were made, whose results only
+    unused ops and ops in `without` consume.
 
     A read without a consumer may get one later, so it is unused only if it waits for an update:
     then it is the result of that update.
-
-    Args:
-      operations: in the order in which they were made.
     """
     found: set[tf.Operation] = set()
     for op in reversed(operations):

@@ -51,11 +51,8 @@ _SCATTERS = {
 
 
 def update_rows_in_use_only(operations: Sequence[tf.Operation], tables: Sequence[Table]) -> None:
-    """Replaces updates of whole planes among operations that no session has run yet.
-
-    Args:
-      operations: of one graph, in the order in which they were made.
-    """
+    """Replaces updates of whole planes among operations, in their order, that no session has run
+    yet."""
     replaced = set()
     if operations and not operations[0].graph.building_function:
         rewriting = _Rewriting(operations, tables)

@@ -29,11 +29,8 @@ _SPARSE_UPDATES = ("ResourceSparseApply", "ResourceScatterAdd")
 
 
 def speed_up(operations: Sequence[tf.Operation], tables: Sequence[Table]) -> None:
-    """Rewires the sparse updates of tables among operations that have not run yet.
-
-    Args:
-      operations: of one graph, or of one function that is being traced.
-    """
+    """Rewires the sparse updates of tables among operations of a graph, or of a function that is
+    being traced, that have not run yet."""
     updates = [op for op in operations if op.type.startswith(_SPARSE_UPDATES)]
     if not updates:
         return

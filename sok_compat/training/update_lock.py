@@ -19,14 +19,8 @@ _NUM_LOCKS = 16  # each has a thread; tables may share one
 def alone(
     table: Table, update: Callable[[], tf.Operation], after: Sequence[tf.Tensor]
 ) -> tf.Operation:
-    """Makes an update of a table that runs under the table's lock.
-
-    Args:
-      after: tensors that the op uses; the lock is taken after them.
-
-    Returns:
-      The op that releases the lock after the update.
-    """
+    """Makes an update of a table, which uses the tensors `after`, under the table's lock; returns
+    the op that releases it."""
     place = zlib.crc32(table.table_name.encode()) % _NUM_LOCKS  # the same in all graphs
     with tf.device("/CPU:0"), tf.control_dependencies(after):
         mutex = tf.raw_ops.MutexV2(shared_name=f"sok_compat_update_lock_{place}")

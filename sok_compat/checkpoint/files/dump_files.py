@@ -32,10 +32,9 @@ def dumped_tables(folder: str) -> list[str]:
 
 
 def open_dump(folder: str, name: str, key_dtype: str) -> tuple[StoredArray, StoredArray]:
-    """Opens a dump.
+    """Opens the dump of a table, whose name may contain folders.
 
     Args:
-      name: of the table; may contain folders.
       key_dtype: 'int64' or 'uint32', used if there is no note.
 
     Returns:
@@ -63,17 +62,13 @@ def write_dump(
     pieces: Iterable[tuple[np.ndarray, np.ndarray]],
     key_dtype: str,
 ) -> int:
-    """Writes a dump, and replaces an earlier one atomically.
+    """Writes a dump, and replaces an earlier one atomically; returns the number of keys.
 
     Args:
       folder: of its files; created if it is missing.
       name: of the table; may contain folders.
-      dim: floats in a row.
       pieces: yields (keys int64 [n], rows float32 [n, dim]). If it raises, the earlier dump stays.
       key_dtype: dtype of the keys in the file, 'int64' or 'uint32'; all keys must fit.
-
-    Returns:
-      The number of keys.
 
     Raises:
       FileError: a file cannot be written.

@@ -132,11 +132,8 @@ def joined(arrays: Sequence[StoredArray]) -> StoredArray:
 
 
 def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.ndarray]]:
-    """Yields [rows of each array] in order, at most `most_rows` at a time; raises as `pieces`.
-
-    Args:
-      arrays: arrays with the same number of rows.
-    """
+    """Yields [rows of each array], of arrays with the same number of rows, in order, at most
+    `most_rows` at a time; raises as `pieces`."""
     iterators = [array.pieces(most_rows) for array in arrays]
     buffered = [np.zeros(0)] * len(arrays)
     while True:

@@ -59,11 +59,7 @@ class TableNames:
 
 
 def find_tables(tensors: Mapping[str, tuple[str, Iterable[int]]]) -> list[TableNames]:
-    """The tables in a checkpoint, sorted by name; an increment has none.
-
-    Args:
-      tensors: {name: (name of the dtype, shape)}.
-    """
+    """The tables in a checkpoint, sorted by name; an increment has none."""
     known = {name: (dtype, tuple(shape)) for name, (dtype, shape) in tensors.items()}
     found = [*_in_rows(known), *_in_buckets(known)]
     return sorted(found, key=lambda table: (table.name, table.layout))

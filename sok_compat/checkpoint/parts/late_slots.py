@@ -23,11 +23,7 @@ class LateSlots:
     """A table's slots in a checkpoint, some of which do not exist yet in the program."""
 
     def __init__(self, table: Table, name: str, path: tf.Tensor) -> None:
-        """Reads the slots' names.
-
-        Args:
-          path: of the checkpoint, a scalar string tensor with a value.
-        """
+        """Reads the slots' names; the path has a value."""
         # The table holds this object by its storage.fill_slot, so it is never dead here.
         self._table: Callable[[], Any] = weakref.ref(table)
         self._name, self._path = name, path.numpy().decode()
@@ -58,11 +54,8 @@ class LateSlots:
             )
 
     def await_slots(self, title_of: Callable[[SlotVariable], str]) -> None:
-        """Fills slots that are created from now on from the checkpoint.
-
-        Args:
-          title_of: returns the name of a slot in the checkpoint.
-        """
+        """Fills slots that are created from now on from the checkpoint, where they have these
+        titles."""
         is_complete = self._taken == self._titles
         fill = None if is_complete else lambda slot: self._fill(slot, title_of(slot))
         self._table().storage.fill_slot = fill

@@ -96,7 +96,6 @@ class RowsSaveable(StreamedTable):
         """Returns what differs between the table and a checkpoint, in rows, not in slots.
 
         Args:
-          path: of the checkpoint, a scalar string tensor.
           is_next: a scalar bool tensor, whether the table holds what the checkpoint, an increment,
             is based on: then the files before it are not read.
 
@@ -110,12 +109,7 @@ class RowsSaveable(StreamedTable):
             return list(ops.sok_read_changes(self.table.table_handle, path, is_next, [], **names))
 
     def filled(self, path: str | tf.Tensor, collectives: Sequence[tf.Tensor] = ()) -> tf.Operation:
-        """Returns the op that fills the table.
-
-        Args:
-          path: of the checkpoint, a str or scalar string tensor.
-          collectives: the op's collectives, so that all ranks restore or none.
-        """
+        """Returns the op that fills the table; all ranks of its collectives restore or none."""
         with tf.device(self.table.device):
             return ops.sok_restore_saved(
                 self.table.table_handle,

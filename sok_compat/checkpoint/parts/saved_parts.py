@@ -215,9 +215,6 @@ def joined_parts(
     A table whose storage has an owner brings in everything that this object saves. Names given to
     the saver for such tables are ignored: parts have the names of the whole arrays.
 
-    Args:
-      items: [(name or None, variable)] of a saver.
-
     Returns:
       (items of all other variables, the PartsSaveables).
     """

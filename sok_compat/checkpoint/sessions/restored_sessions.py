@@ -181,14 +181,10 @@ def _check(of_ranks):
 
 
 def _place(mine, first, at):
-    """Index for a hook that is at `at` on rank 0: after the hooks that precede it there.
+    """Index for a hook that is at `at` of rank 0's hooks `first`: after the hooks that precede it
+    there.
 
-    Hooks that wait for other ranks must run in the same order on all.
-
-    Args:
-      mine: class names of this rank's hooks.
-      first: class names of rank 0's hooks.
-      at: an index into `first`.
+    Hooks, given as class names, that wait for other ranks must run in the same order on all.
     """
     before, place = collections.Counter(first[:at]), 0
     for index, name in enumerate(mine):

@@ -38,12 +38,8 @@ def saver_of(
     hook: tf.compat.v1.train.CheckpointSaverHook | None,
     scaffold: tf.compat.v1.train.Scaffold | None,
 ) -> tf.compat.v1.train.Saver | None:
-    """The tf.train.Saver of a hook; None if the session will create it.
-
-    Args:
-      hook: the hook; None for a hook without a saver or scaffold of its own.
-      scaffold: the session's scaffold, if it was given one.
-    """
+    """The tf.train.Saver of a hook, or of the scaffold that a session was given; None if the
+    session will create it."""
     if hook is not None and members.saver_given_to(hook) is not None:
         return members.saver_given_to(hook)
     given = members.scaffold_of(hook) or scaffold
@@ -72,10 +68,8 @@ class SavesOnAllRanks(tf.compat.v1.train.SessionRunHook):
 
         Args:
           saving: rank 0's path and interval.
-          is_first: whether this is rank 0.
           has_listeners: whether some rank has listeners.
           hook: this rank's own CheckpointSaverHook, if any.
-          scaffold: the session's scaffold, if it was given one.
         """
         self._saving, self._is_first, self._has_listeners = saving, is_first, has_listeners
         self._hook: Any = hook  # on rank 0, never None

@@ -28,11 +28,8 @@ from sok_compat.tables.known_tables import is_shared_table
 
 
 def saves_with_other_ranks(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> bool:
-    """Whether all ranks take part when a tf.train.Saver saves, as it has shared tables.
-
-    Args:
-      saver: the saver; it need not be built yet.
-    """
+    """Whether all ranks take part when a tf.train.Saver, perhaps not built yet, saves: it has
+    shared tables."""
     saver_def = getattr(saver, "saver_def", None)
     if saver_def is None:  # not built yet: it will save all variables
         return has_shared_tables(graph)

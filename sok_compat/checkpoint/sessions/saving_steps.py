@@ -16,11 +16,7 @@ MOST_SECONDS = 10.0  # between two checks of the clock
 
 
 def saving_steps(seconds: float | None, steps: int | None, graph: tf.Graph) -> EverySoManySteps:
-    """The schedule for one of two intervals.
-
-    Args:
-      seconds: between two checkpoints; None if `steps` counts.
-    """
+    """The schedule for one of two intervals, the other of which is None."""
     if seconds is not None:
         return EverySoManySeconds(seconds, graph)
     assert steps is not None

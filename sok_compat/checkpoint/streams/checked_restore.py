@@ -69,7 +69,6 @@ class CheckedRestore:
         """Creates the ops; in eager mode it runs them, and raises their errors.
 
         Args:
-          path: of the checkpoint, a scalar string tensor.
           saveables: the objects to restore, at least one of them a StreamedTable.
           tensors: the other tensors to restore; None if the path is that of no checkpoint.
           holds_steps: whether training steps wait until the restore ends.

@@ -108,12 +108,9 @@ class DumpedTable(StreamedTable):
 def dump_tables(folder: tf.Tensor, tables: Sequence[DumpedTable]) -> tf.Operation | None:
     """Returns the op that dumps tables; in eager mode dumps them.
 
-    All ranks run it, and rank 0 writes. The files hold all of a step, or none of it. They replace
-    earlier dumps of these tables, of all at once, when they are complete.
-
-    Args:
-      folder: a scalar string tensor; made if need be.
-      tables: at least one, the same tables on all ranks.
+    All ranks run it with the same tables, at least one, and rank 0 writes. The files hold all of a
+    step, or none of it. They replace earlier dumps of these tables, of all at once, when they are
+    complete. The folder is made if need be.
     """
     if tf.executing_eagerly():
         # One step of all ranks, which fails as a whole.
@@ -131,9 +128,6 @@ def load_tables(folder: tf.Tensor, tables: Sequence[DumpedTable]) -> tf.Operatio
     """Returns the op that fills tables from dumps, all or none; in eager mode fills them.
 
     All ranks run it. Rank 0 reads the files, which any number of ranks has written.
-
-    Args:
-      folder: a scalar string tensor.
     """
     # A table alone is replaced as a whole or not at all.
     checked = CheckedRestore(folder, tables, None, reads_data=len(tables) > 1)

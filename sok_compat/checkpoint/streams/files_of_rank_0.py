@@ -35,10 +35,10 @@ def are_on_rank_0() -> bool:
 def path_on_this_rank(path: str, graph: tf.Graph | None) -> Iterator[str]:
     """Context with the path at which this rank can read rank 0's checkpoint.
 
-    While it is open, the other ranks have a copy in a temporary folder. All ranks call this.
+    While it is open, the other ranks have a copy in a temporary folder. All ranks call this; rank
+    0's path counts.
 
     Args:
-      path: of the checkpoint; rank 0's counts.
       graph: of the session that restores it; None in eager mode.
 
     Raises:

@@ -46,7 +46,6 @@ def restore_from_files(
     The files may come from any number of ranks, with keys as int64 or uint32.
 
     Args:
-      table: the Table, initialized.
       name: of the dumped table; the table's own if None.
 
     Returns:
@@ -67,7 +66,6 @@ def set_rows(table: Table, rows: Any) -> tf.Operation:
     """Replaces a table's contents by the keys 0..n-1 with the given rows.
 
     Args:
-      table: the Table, initialized.
       rows: float32 [n, dim], or a list or tuple of such, concatenated along the first axis.
 
     Returns:
@@ -89,7 +87,6 @@ def assign_rows(table: Table, keys: Any, rows: Any) -> tf.Operation:
     rows, and each takes the keys that it owns.
 
     Args:
-      table: the Table, initialized.
       keys: int64 [n], n >= 1: an array, list or tensor.
       rows: float32 [n, dim].
 

@@ -69,12 +69,10 @@ def bytes_of_rows(table: Table, row_bytes: int) -> tf.Tensor:
 def bytes_to_read(
     tensors: Mapping[str, tuple[str, tuple[int, ...]]], tables_hold_keys: bool
 ) -> int:
-    """Returns about how many bytes a restore reads on this rank.
+    """Returns about how many bytes a restore reads on this rank: all keys, and its part of other
+    tensors.
 
-    Each rank reads all keys, and of other tensors its part.
-
-    Args:
-      tables_hold_keys: the restore then reads the checkpoint once more, to check it.
+    Where tables hold keys, it reads the checkpoint once more, to check it.
     """
     keys = 8 * sum(math.prod(shape) for dtype, shape in tensors.values() if dtype == "int64")
     rest = 4 * sum(math.prod(shape) for dtype, shape in tensors.values() if dtype != "int64")

@@ -40,13 +40,8 @@ class SelfReadingSaveable(BaseSaverBuilder.SaveableObject):
     def check(
         self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
     ) -> tf.Operation | None:
-        """Returns the op that fails if `restore` would, and changes nothing; None in eager mode.
-
-        Args:
-          path: of the checkpoint, a scalar string tensor.
-          reads: a scalar bool tensor, whether to read all data, or only the index.
-          collectives: the op's collectives; [] for a single rank.
-        """
+        """Returns the op that fails if `restore` would, and changes nothing; None in eager mode. It
+        reads all data, or only the index, as the scalar bool `reads` says."""
         raise NotImplementedError
 
     def restore_from_path(self) -> tf.Operation | None:
@@ -101,10 +96,10 @@ class CompanionSaveable(_SmallSaveable):
         other_names: Sequence[str],
         otherwise: float | None,
     ) -> None:
-        """Creates the ops that read the variable, in the default graph.
+        """Creates the ops that read the variable, a resource of a known shape, in the default
+        graph.
 
         Args:
-          variable: a resource variable of a known shape.
           other_names: names to try, in this order, if the checkpoint lacks `name`.
           otherwise: the variable's value if the checkpoint has none of the names; None: restoring
             fails.

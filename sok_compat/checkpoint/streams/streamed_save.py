@@ -60,12 +60,8 @@ class StreamedTable(SelfReadingSaveable):
         return [self.table, *self.slots]
 
     def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
-        """Returns the op that adds this rank's contents of the table.
-
-        Args:
-          checkpoint: the open checkpoint transaction, a scalar variant tensor.
-          collectives: the op's collectives; [] for a single rank.
-        """
+        """Returns the op that adds this rank's contents of the table to an open checkpoint
+        transaction."""
         raise NotImplementedError
 
 
@@ -75,7 +71,7 @@ def save_checkpoint(
     specs: Sequence[BaseSaverBuilder.SaveSpec],
     base: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Returns the id of a checkpoint of tables and tensors, which is written first.
+    """Returns the id of a checkpoint of tables, at least one, and tensors, which is written first.
 
     All ranks that share the tables run it with the same path; if only rank 0 has the files, its
     path counts. Rank 0 writes all other tensors. The checkpoint appears, or replaces an earlier
@@ -83,8 +79,6 @@ def save_checkpoint(
     and keeps the earlier checkpoint.
 
     Args:
-      path: of the checkpoint, a scalar string tensor.
-      tables: at least one.
       base: the checkpoint that this is an increment of, a scalar string tensor as of
         series.Saved.as_base; '' for a whole checkpoint that increments may follow; None for one
         without increments, whose id is ''.

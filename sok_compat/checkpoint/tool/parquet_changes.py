@@ -50,13 +50,8 @@ class Writer(pq.ParquetWriter):
         keys: np.ndarray,
         rows: np.ndarray | None,
     ) -> None:
-        """Adds changes of a table.
-
-        Args:
-          ranks: int32 [n].
-          keys: [n].
-          rows: float32 [n, dim]; None: the keys are deleted.
-        """
+        """Adds changes of a table: keys [n] of ranks [n], and rows [n, dim], or None if they are
+        deleted."""
         count = len(keys)
         column = pa.nulls(count, SCHEMA.field("row").type)
         if rows is not None:

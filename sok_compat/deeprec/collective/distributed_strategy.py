@@ -82,9 +82,6 @@ def enable_group_embedding(
 def connect(user: str) -> None:
     """Initializes Horovod, waits for all ranks, and adapts Horovod's helpers to tables.
 
-    Args:
-      user: the caller's name, for messages.
-
     Raises:
       ImportError, RuntimeError: as enable_distributed_strategy.
     """

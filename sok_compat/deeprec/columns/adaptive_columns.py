@@ -153,13 +153,9 @@ def is_adaptive(categorical_column: stock.CategoricalColumn) -> bool:
 def check_may_be_embedded(categorical_column: AdaptiveCategoricalColumn, group: str | None) -> None:
     """Checks the place of an adaptive column.
 
-    Args:
-      categorical_column: a column for which is_adaptive is true.
-      group: the name of the current group scope, if any.
-
     Raises:
       ValueError: it is weighted.
-      TypeError: there is a group.
+      TypeError: it is in a group scope.
     """
     if not isinstance(categorical_column, AdaptiveCategoricalColumn):
         raise ValueError(
@@ -178,12 +174,7 @@ def with_masks(
     features: Mapping[str, tf.Tensor | tf.SparseTensor],
     adaptive_mask_tensors: Mapping[str, tf.Tensor] | None,
 ) -> Mapping[str, Any]:
-    """Features with the masks of adaptive columns among them.
-
-    Args:
-      features: as of `input_layer`.
-      adaptive_mask_tensors: {key of a feature: mask}, or None.
-    """
+    """Features with the masks of adaptive columns among them."""
     if not adaptive_mask_tensors:
         return features
     masks = {

@@ -39,11 +39,8 @@ class DenseFeature:
         features: Mapping[str, tf.Tensor | tf.SparseTensor],
         keeps_all: bool = False,
     ) -> DenseFeature | None:
-        """The feature of a categorical column; None if TensorFlow has to transform it.
-
-        Args:
-          keeps_all: whether the lookup takes keys below 0.
-        """
+        """The feature of a categorical column; None if TensorFlow has to transform it. A lookup
+        that `keeps_all` takes keys below 0."""
         if isinstance(source, CategoricalColumnWithEmbedding):
             num_buckets = tf.int64.max if source.dtype == tf.string else 0
         elif type(source) is stock.HashedCategoricalColumn:

@@ -223,11 +223,7 @@ class ColumnLookup:
     def of(
         cls, column: stock.DenseColumn, bags: Any, collections: list[str], trainable: bool
     ) -> ColumnLookup:
-        """Makes or finds the variable in the current variable scope.
-
-        Args:
-          trainable: whether the layer is trainable.
-        """
+        """Makes or finds the variable in the current variable scope."""
         return cls(column, bags, _variable_of(column, collections, column.trainable and trainable))
 
     @property
@@ -353,12 +349,8 @@ def make_weights(
     trainable: bool,
     collections: list[str],
 ) -> Any:
-    """Makes or finds the variable of a categorical column in the current variable scope.
-
-    Args:
-      categorical_column: the column, or one of weighted or sequence ids.
-      dimension: floats in a row.
-    """
+    """Makes or finds the variable of a categorical column, perhaps of weighted or sequence ids, in
+    the current variable scope."""
     source = source_of(categorical_column)
     if isinstance(source, CategoricalColumnWithEmbedding):
         return source.make_variable(name, dimension, initializer, trainable, collections)

@@ -124,11 +124,7 @@ def look_up_or_defer(
     collections: list[str],
     trainable: bool,
 ) -> Any:
-    """A column's tensor, or a ColumnLookup for flat_outputs; makes its variables.
-
-    Args:
-      builder: TensorFlow's LazyBuilder of the features.
-    """
+    """A column's tensor, or a ColumnLookup for flat_outputs; makes its variables."""
     is_grouped = _group_of(column) is not None
     if not is_grouped and name_of_weights(column) == WEIGHTS:
         return dense_tensor(column, builder, weight_collections=collections, trainable=trainable)

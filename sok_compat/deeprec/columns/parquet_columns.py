@@ -78,9 +78,6 @@ class ParquetFile:
     def __init__(self, path: Any) -> None:
         """Opens the file.
 
-        Args:
-          path: a path, or a URI that pyarrow.fs supports.
-
         Raises:
           ImportError: pyarrow is not installed.
         """

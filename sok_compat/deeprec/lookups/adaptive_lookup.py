@@ -37,18 +37,11 @@ class AdaptiveIds:
     mask: tf.Tensor
 
     def rows(self, ordinary: Any, variable: Any, partition_strategy: str) -> tf.Tensor:
-        """The row of each id.
+        """The row of each id, float32 [number of ids, dim].
 
-        A key that the embedding variable does not have reads the row of its bucket. In a step that
-        computes gradients, it starts with this row, and gets the gradient in its place.
-
-        Args:
-          ordinary: params of tf.nn.embedding_lookup, [buckets, dim].
-          variable: an embedding variable, whole or in parts.
-          partition_strategy: of `ordinary`, 'mod' or 'div'.
-
-        Returns:
-          float32 [number of ids, dim].
+        A key that the embedding variable, whole or in parts, does not have reads the row of its
+        bucket in `ordinary` [buckets, dim]. In a step that computes gradients, it starts with this
+        row, and gets the gradient in its place.
         """
         positions = tf.dynamic_partition(tf.range(tf.size(self.mask)), self.mask, 2)
         of_ordinary, of_variable = positions
@@ -73,12 +66,8 @@ class AdaptiveIds:
     def pooled(
         self, ordinary: Any, variable: Any, combiner: str, max_norm: float | None, name: str
     ) -> tf.Tensor:
-        """Pools the rows of each sample; 'div' divides the ordinary variable.
-
-        Args:
-          ordinary, variable: as of `rows`.
-          combiner: 'mean', 'sum' or 'sqrtn'.
-          max_norm: clips rows to this L2 norm; None: does not clip.
+        """Pools the rows of each sample, of `rows` with strategy 'div', clipped to the L2 norm
+        `max_norm` unless that is None.
 
         Returns:
           float32 [*shape of the keys without the last dimension, dim]; zeros without ids.

@@ -139,13 +139,9 @@ def split_ids(params: Sequence[Any], sp_ids: Any, weights: Any) -> list[SplitKey
 def pooled_rows(
     params: Sequence[Any], splits: Sequence[SplitKeys], combiners: Sequence[str]
 ) -> list[tf.Tensor]:
-    """The pooled rows of each bag; the number of ops does not grow with the variables.
+    """The pooled rows of each bag, float32 [batch, dim], with a static dim, for each variable.
 
-    Args:
-      combiners: 'mean' or 'sum' for each.
-
-    Returns:
-      float32 [batch, dim] for each, with a static dim.
+    The number of ops does not grow with the variables. A combiner is 'mean' or 'sum'.
     """
     of_tables = [i for i, param in enumerate(params) if isinstance(param, EmbeddingVariable)]
     others = [i for i in range(len(params)) if i not in of_tables]

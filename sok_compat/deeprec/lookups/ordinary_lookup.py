@@ -18,15 +18,11 @@ def pool_ordinary(
     splits: Sequence[SplitKeys],
     combiners: Sequence[str],
 ) -> list[tf.Tensor]:
-    """Pools rows of ordinary variables, as a lookup pools rows of tables.
+    """Pools rows of ordinary variables, as a lookup pools rows of tables: by 'sum' or 'mean'.
 
     Weights get gradients, which takes TensorFlow's ops, as do variables that are not float32. So do
     all under the strategy 'collective': there a gradient has a slice for each occurrence of a key,
     so that a norm of gradients is the same on any number of ranks.
-
-    Args:
-      variables: variables or tensors [rows, dim].
-      combiners: for each, 'sum' or 'mean'.
 
     Returns:
       float32 [num_bags, dim] for each; zeros for empty bags.
@@ -60,13 +56,7 @@ def ordinary_rows(variable: tf.Variable | tf.Tensor, keys: tf.Tensor) -> tf.Tens
 def rows_of_sequence(
     rows: tf.Tensor, ids: tf.SparseTensor, weights: tf.Tensor | None, dim: int
 ) -> tf.Tensor:
-    """Puts each row at the position of its id.
-
-    Args:
-      rows: [n, dim], of the n ids.
-      ids: SparseTensor [batch, columns].
-      weights: [n], or None.
-      dim: floats in a row.
+    """Puts each row [dim], times its weight if there are any, at the position of its id.
 
     Returns:
       [batch, columns, dim], with zeros where there is no id.

@@ -39,11 +39,7 @@ class TrainsEmbeddingVariables(AveragesGradients):
     _waiting: list[Update] | None = None  # of the current apply_gradients
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, tf.Variable]) -> AppliedRule:
-        """The AppliedRule of a step.
-
-        Args:
-          slots: {slot name: its SlotVariable, or ordinary variable}.
-        """
+        """The AppliedRule of a step; slots may be SlotVariables or ordinary variables."""
         raise NotImplementedError
 
     def _zeros_slot(self, var, slot_name, op_name):

@@ -139,9 +139,7 @@ def _average(gradient: _Gradient, variable: tf.Variable) -> _Gradient:
 def _average_over_ranks(gradient: _Gradient, table: Any, name: str) -> _Gradient:
     """The average over ranks, marked for `is_reduced`.
 
-    Args:
-      gradient: of a variable; a table's gradient is already the sum over ranks.
-      table: the gradient's Table, if it has rows on several ranks; else None.
+    The gradient of a table with rows on several ranks, else None, is already the sum over ranks.
     """
     job = active_job()
     if table is not None:

@@ -18,12 +18,8 @@ class ActsFirst:
     its gradient, which reads the variable."""
 
     def before_update(self, variable: tf.Variable, indices: tf.Tensor | None) -> tf.Operation:
-        """The op to run before the update.
-
-        Args:
-          indices: the rows that a sparse gradient moves, distinct for an ordinary variable; None:
-            all rows.
-        """
+        """The op to run before the update of rows `indices`, distinct for an ordinary variable;
+        None: of all rows."""
         raise NotImplementedError
 
     def _apply_dense(self, grad, var):
@@ -92,12 +88,11 @@ def apply_rule(
     hyperparameters: Mapping[str, tf.Tensor],
     moves_all_rows: bool = False,
 ) -> tf.Operation:
-    """An op that applies a rule of the op library to rows of an ordinary variable.
+    """An op that applies a rule of the op library to rows of an ordinary variable, float32 [rows,
+    ...].
 
     Args:
-      variable: float32 [rows, ...], a resource or a reference variable.
       states: of the rule, in its order, of the variable's shape.
-      gradients: [n, ...].
       row_ids: [n], distinct.
       hyperparameters: scalars, by their names in the rule.
       moves_all_rows: whether the other rows move, too, by a gradient of zero.

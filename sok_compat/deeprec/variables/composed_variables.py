@@ -128,11 +128,8 @@ def check_multihash(
 ) -> list[list[int]]:
     """Returns the shapes of quotients and remainders.
 
-    Args:
-      name: for messages; others are arguments of get_multihash_variable.
-
     Raises:
-      ValueError: an argument out of range.
+      ValueError: an argument of get_multihash_variable is out of range.
     """
     if strategy != "Q-R" or num_of_partitions != 2:
         raise ValueError(

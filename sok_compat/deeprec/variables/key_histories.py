@@ -15,11 +15,8 @@ from sok_compat.tables.key_history import BloomCounts, KeyHistory
 
 
 def steps_to_live_of(option: EmbeddingVariableOption, steps_to_live: int | None) -> int | None:
-    """Number of steps without training after which a key is evicted; None: never.
-
-    Args:
-      steps_to_live: argument of get_embedding_variable; a GlobalStepEvict overrides it.
-    """
+    """Number of steps without training after which a key is evicted; None: never. A GlobalStepEvict
+    overrides the argument of get_embedding_variable."""
     return getattr(option.evict, "steps_to_live", None) or steps_to_live or None
 
 
@@ -32,11 +29,8 @@ def l2_threshold_of(option: EmbeddingVariableOption) -> float | None:
 def history_of(
     option: EmbeddingVariableOption, steps_to_live: int | None, num_ranks: int
 ) -> KeyHistory | None:
-    """The KeyHistory of an embedding variable's table on one rank; None if it needs none.
-
-    Args:
-      num_ranks: number of ranks that share the keys, and a Bloom filter's capacity.
-    """
+    """The KeyHistory of an embedding variable's table on one rank, of those that share the keys,
+    and a Bloom filter's capacity; None if it needs none."""
     key_filter = option.filter_strategy
     freq = getattr(key_filter, "filter_freq", 0)
     evicts = bool(steps_to_live_of(option, steps_to_live) or l2_threshold_of(option))

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 def slices_of_tables(
     shapes: Sequence[tuple[int, int]], num_ranks: int, threshold: float | None = None
 ) -> list[list[int]]:
-    """Returns the widths of each table's slices, from its first column to its last.
+    """Returns the widths of the slices of each table (rows, columns), from its first column to its
+    last.
 
     Args:
-      shapes: [(rows, columns)] of the tables.
       num_ranks: most slices of a table.
       threshold: size above which a table is halved, until no slice is larger. None: with fewer
         tables than ranks, the size that gives every rank a slice; else no table is cut.

@@ -114,13 +114,8 @@ def cut_columns(
     strategy: str,
     threshold: float | None = None,
 ) -> ColumnCuts:
-    """Returns the ColumnCuts of one of distributed-embeddings' own strategies.
-
-    Args:
-      shapes: [(rows, columns)] of the tables.
-      strategy: one of assignment.STRATEGIES except AUTO.
-      threshold: see `slices_of_tables`.
-    """
+    """Returns the ColumnCuts of tables (rows, columns) by one of distributed-embeddings' own
+    strategies, with a threshold as of `slices_of_tables`."""
     widths = slices_of_tables(shapes, num_ranks, threshold)
     pieces = [
         (rows * width, table) for table, (rows, _) in enumerate(shapes) for width in widths[table]
@@ -137,7 +132,6 @@ def plan_columns(
     """Returns a RankPlan for each rank. All ranks compute the same plans without communicating.
 
     Args:
-      shapes: [(rows, columns)] of the tables.
       device_size: most floats on a rank's device, or None if there is no limit.
       kinds: the kind of each table, any value; only tables of one kind are joined. None: all are of
         one kind.

@@ -105,11 +105,8 @@ def _joined_keys(given: Sequence[tuple], collectives: list[tf.Tensor]) -> list[t
 def samples_of_inputs(
     inputs: Sequence[Ids], combiners: Sequence[str | None], name: str
 ) -> list[Samples]:
-    """Returns the Samples of each input.
-
-    Args:
-      inputs: list of integer tensors of any rank, tf.RaggedTensors or tf.SparseTensors.
-      combiners: 'sum', 'mean' or None, for each input.
+    """Returns the Samples of each input: integer tensors of any rank, tf.RaggedTensors or
+    tf.SparseTensors.
 
     Raises:
       ValueError: one-dimensional ids with a combiner, or sparse ids without one.

@@ -100,12 +100,8 @@ class TableCosts:
         num_ranks: int,
         workload: Workload,
     ) -> None:
-        """Counts the requests of a step.
-
-        Args:
-          hotness: ids of a sample, for each input of the table.
-          is_pooled: whether the table has a combiner.
-        """
+        """Counts the requests of a step; `hotness` are the ids of a sample, for each input of the
+        table."""
         self.rows, self.columns = shape
         self._workload, self._num_ranks = workload, num_ranks
         samples = workload.batch_size / num_ranks

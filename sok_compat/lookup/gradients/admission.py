@@ -22,11 +22,8 @@ _has_waiting: contextvars.ContextVar[bool] = contextvars.ContextVar("waiting", d
 
 @contextlib.contextmanager
 def counting_by(step: tf.Tensor | tf.Variable | None) -> Iterator[None]:
-    """Context in which gradients that are built count their keys by this step.
-
-    Args:
-      step: an integer variable or tensor; None: the graph's current one, or its global step.
-    """
+    """Context in which gradients that are built count their keys by this step; None: by the graph's
+    current one, or its global step."""
     token = _step.set(step)
     try:
         yield
@@ -49,15 +46,8 @@ def gradients_of_waiting_keys() -> Iterator[None]:
 
 
 def occurrences(places: tf.Tensor, row_ids: tf.Tensor) -> tf.Tensor:
-    """Counts the occurrences of each distinct key.
-
-    Args:
-      places: int32 [number of occurrences]: the index of each one's key.
-      row_ids: [number of distinct keys].
-
-    Returns:
-      int32 [number of distinct keys].
-    """
+    """Counts the occurrences of each distinct key, int32 [keys]; `places` are the index of each
+    occurrence's key."""
     none = tf.constant([], tf.int32)
     return tf.raw_ops.Bincount(arr=places, size=tf.size(row_ids), weights=none)
 
@@ -77,12 +67,10 @@ def places_to_train(rows_to_train: tf.Tensor) -> tf.Tensor:
 
 
 def include_waiting_keys(row_ids: tf.Tensor) -> None:
-    """Makes a gradient in the graph being built have waiting keys, as gradients_of_waiting_keys.
+    """Makes a gradient in the graph being built, whose indices are `row_ids` or computed from them,
+    have waiting keys, as gradients_of_waiting_keys.
 
     Those of lookups in control flow v2 stay without.
-
-    Args:
-      row_ids: the indices of the gradient, or a tensor computed from them.
     """
     if not tf.is_symbolic_tensor(row_ids):
         return
@@ -141,12 +129,10 @@ def counted_step(graph: tf.Graph) -> tf.Tensor | tf.Variable | None:
 
 
 def count_by_applied(step: tf.Tensor | tf.Variable | None) -> None:
-    """Makes gradients of the default graph that were built without a step count by `step`.
+    """Makes gradients of the default graph that were built without a step count by `step`, with
+    which they are applied, unless that is None.
 
     Applies once: a later, different step logs a warning.
-
-    Args:
-      step: the step with which they are applied, an integer variable or tensor; None: no change.
     """
     state = state_of(tf.compat.v1.get_default_graph())
     assumed, before = state.assumed_step, state.step

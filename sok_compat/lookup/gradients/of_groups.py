@@ -80,12 +80,8 @@ def _rows_to_train(
     row_ids: Sequence[tf.Tensor],
     counts: Sequence[tf.Tensor],
 ) -> Any:
-    """Returns int64 [n] for each table: the rows of the keys; ids below 0 are not trained.
-
-    Args:
-      row_ids: of the keys, as the lookup found them.
-      counts: int32 [n] for each table, how often keys came, if `must_count`; else [].
-    """
+    """Returns int64 [n] for each table: the rows of the keys; ids below 0 are not trained. `counts`
+    says how often each key came, if `must_count`."""
     if gradient_kind(op) == "reads":
         return row_ids
     what, absent_rows = (given.tables, given.keys, row_ids), given.absent_rows

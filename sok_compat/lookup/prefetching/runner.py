@@ -30,11 +30,7 @@ class PrefetchRunner(tf.compat.v1.train.QueueRunner):
     # makes their batches.
 
     def __init__(self, where: dict[str, Any]) -> None:
-        """Makes the ops.
-
-        Args:
-          where: the attributes that identify the batches in ops.
-        """
+        """Makes the ops; `where` are the attributes that identify the batches in them."""
         self.puts: list[tf.Operation] = []
         self.start = tf1.placeholder(tf.int64, [], name="prefetch_start")
         self._num_puts = tf1.placeholder(tf.int64, [], name="prefetch_num_puts")

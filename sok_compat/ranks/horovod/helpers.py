@@ -30,13 +30,10 @@ _reducing = threading.local()
 
 
 def leave_tables_out(horovod: Any, is_sharded: Callable[[tf.Variable], bool]) -> None:
-    """Makes Horovod's wrappers and broadcasts leave tables out, also on one rank.
+    """Makes Horovod's wrappers and broadcasts leave out tables and slots, also on one rank.
 
     On one rank, they would read the table's declared capacity. Horovod's other broadcasts assign;
     see `communicator.is_broadcast`.
-
-    Args:
-      is_sharded: returns whether a variable is a table or a slot.
     """
     integrations.apply(
         "hvd.DistributedOptimizer", lambda make: _reducing_others(make, horovod, is_sharded)
@@ -57,11 +54,7 @@ def leave_tables_out(horovod: Any, is_sharded: Callable[[tf.Variable], bool]) ->
 
 
 def adapt_helpers(horovod: Any, is_sharded: Callable[[tf.Variable], bool]) -> None:
-    """Makes Horovod's helpers leave out variables with rows of each rank; see integrations.
-
-    Args:
-      is_sharded: returns whether a variable is a table or a slot.
-    """
+    """Makes Horovod's helpers leave out tables and slots; see integrations."""
     integrations.apply(
         "hvd.DistributedOptimizer.compute_gradients",
         lambda compute: _knowing_tables(keeping_slices(compute, is_sharded), is_sharded),

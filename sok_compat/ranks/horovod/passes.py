@@ -21,11 +21,7 @@ from sok_compat.ranks.shared_gradients import mark
 def keeping_slices(
     compute: Callable[..., Any], is_table: Callable[[tf.Variable], bool]
 ) -> Callable[..., Any]:
-    """Wraps compute_gradients of hvd.DistributedOptimizer.
-
-    Args:
-      is_table: returns whether a variable is a table or a slot.
-    """
+    """Wraps compute_gradients of hvd.DistributedOptimizer for tables and slots."""
 
     @functools.wraps(compute)
     def compute_gradients(self, *args, **kwargs):

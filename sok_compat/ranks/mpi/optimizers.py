@@ -17,11 +17,8 @@ def optimizer_of_ranks(job: Job, optimizer: Any, op: str) -> Any:
 
     apply_gradients does not, as with Horovod.
 
-    Args:
-      optimizer: one of tf.compat.v1.train, or of Keras 2, legacy or not.
-
     Raises:
-      NotImplementedError: it is none of these.
+      NotImplementedError: it is none of tf.compat.v1.train, or of Keras 2, legacy or not.
     """
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return _OptimizerOfRanks(job, optimizer, op)

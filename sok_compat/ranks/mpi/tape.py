@@ -14,10 +14,7 @@ class TapeOfRanks:
     """A tf.GradientTape whose gradients are means, or sums, over ranks."""
 
     def __init__(self, job: Job, gradtape: tf.GradientTape, op: str) -> None:
-        """
-        Args:
-          gradtape: the tape of this rank's loss.
-        """
+        """`gradtape` is that of this rank's loss."""
         self._op = op
         self._job = job
         self._tape = gradtape

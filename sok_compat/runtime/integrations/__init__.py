@@ -29,11 +29,7 @@ def add(of_another_library: Iterable[Integration]) -> None:
 
 
 def when_there_are_tables(change: Callable[[], None]) -> None:
-    """Calls a function that applies integrations, now or before the first table is created.
-
-    Args:
-      change: the function; it may be passed, and called, more than once.
-    """
+    """Calls a function that applies integrations, now or once before the first table is created."""
     if _waiting is None:
         change()
     elif change not in _waiting:
@@ -49,10 +45,8 @@ def expect_tables() -> None:
 
 
 def apply(name: str, wrap: Callable[[Any], Any]) -> None:
-    """Applies an integration, unless it is applied already.
-
-    Args:
-      wrap: returns the replacement of the original object.
+    """Applies an integration, unless it is applied already; `wrap` makes the original's
+    replacement.
 
     Raises:
       RuntimeError: the original is not as on the tested releases.
@@ -83,11 +77,8 @@ def undo(name: str) -> None:
 
 
 def table_of_changes(is_of_process: bool = False) -> list[tuple[str, str, str, str, str]]:
-    """[(name, purpose, tested on, tested by, how to undo it)] of all possible changes.
-
-    Args:
-      is_of_process: whether to list the functions that this process has replaced, and no others.
-    """
+    """[(name, purpose, tested on, tested by, how to undo it)] of all possible changes; if
+    `is_of_process`, of the functions that this process has replaced, and no others."""
     rows = [
         (each.name, each.purpose, each.tested_on, each.tested_by,
          f"sok_compat.runtime.integrations.undo({name!r})")

@@ -77,9 +77,6 @@ def _warn_of_other_settings(before: Initialization, now: Initialization) -> None
 def current_initialization(user: str) -> Initialization:
     """Returns the initialization of the default graph.
 
-    Args:
-      user: name of the caller, for the message.
-
     Raises:
       RuntimeError: `Init` has not been called, or a tf.distribute strategy of several
         replicas is active.

@@ -93,9 +93,7 @@ def first_value_of_rank(
 ) -> FirstValue:
     """Returns the first value of a static variable's rows on this rank.
 
-    Args:
-      whole: that of the whole variable, of the kind 'preset' or a function of keys.
-      shape: [rows, dim] of the whole variable.
+    That of the whole variable [rows, dim] is of the kind 'preset' or a function of keys.
     """
     if whole.kind != "preset":
         return whole

@@ -28,9 +28,7 @@ def have_generations() -> bool:
 def ids_of_gradient(row_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
     """Returns the indices of a gradient: row ids which `rows_of_ids` understands later.
 
-    Args:
-      row_ids: int64 [n].
-      found: row ids of an op that finds rows, or of `kept_as`: the others are among them.
+    They are among those `found` by an op that finds rows, or by `kept_as`.
     """
     return ops.sok_add_generation(row_ids, found) if have_generations() else row_ids
 
@@ -105,13 +103,10 @@ def _has_all(row_ids: tf.Tensor, ids: tf.Tensor) -> bool:
 
 
 def kept_as(row_ids: tf.Tensor, *found: tf.Tensor) -> tf.Tensor:
-    """Returns row ids; as long as they live, tables reuse no row that one of `found` keeps.
+    """Returns row ids; as long as they live, tables reuse no row that one of `found`, row ids of
+    ops that find rows, keeps.
 
     In a session a step keeps its rows until it ends, so they are returned as they are.
-
-    Args:
-      row_ids: int64 [n].
-      *found: row ids of ops that find rows.
     """
     if have_generations():
         for each in found:

@@ -45,9 +45,6 @@ def raise_for_kept_rows(value: Any, name: str, words: Words) -> None:
     It has no keys: newer rows would become zeros, and keys that came in another order would get the
     rows of other keys.
 
-    Args:
-      words: the table's.
-
     Raises:
       NotImplementedError: are_kept_rows(value).
     """

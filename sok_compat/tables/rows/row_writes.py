@@ -12,15 +12,7 @@ from sok_compat.tables.rows.row_scatters import scatter_rows
 
 
 def write_rows(table: TableInterface, keys: tf.Tensor, rows: tf.Tensor) -> tf.Operation | None:
-    """Sets the rows of keys that this rank owns.
-
-    Args:
-      table: a Table, initialized.
-      keys: int64 [n], distinct.
-      rows: float32 [n, dim].
-
-    Returns:
-      The op; None in eager mode.
+    """Sets the rows of distinct keys that this rank owns; returns the op, None in eager mode.
 
     Raises:
       tf.errors.InvalidArgumentError: when run: a key is out of range or owned by another rank.

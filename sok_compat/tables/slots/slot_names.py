@@ -12,14 +12,11 @@ from sok_compat.tables.interface import TableInterface
 
 @tf.autograph.experimental.do_not_convert
 def owner_by_name(variable_name: str, tables: Iterable[TableInterface]) -> TableInterface | None:
-    """Returns the table that an optimizer made a variable for, or None.
+    """Returns the table, of the graph or of `tables`, that an optimizer made a variable for, or
+    None.
 
     A slot's name contains its table's, perhaps after a variable scope. Of several such tables, as
     'x' and 'tower/x', the one with the longest name owns the slot.
-
-    Args:
-      variable_name: without ':0'.
-      tables: Tables to consider besides those of the graph.
     """
     owners = [
         table
@@ -31,13 +28,8 @@ def owner_by_name(variable_name: str, tables: Iterable[TableInterface]) -> Table
 
 
 def is_named_as_by_newer_keras(variable_name: str, table: TableInterface) -> bool:
-    """Whether an optimizer of tf.keras.optimizers made a slot: it names slots 'm/<table>', all
-    others '<table>/m'.
-
-    Args:
-      variable_name: of the slot, without ':0'.
-      table: the Table that the slot may belong to.
-    """
+    """Whether an optimizer of tf.keras.optimizers made a slot of a table: it names slots
+    'm/<table>', all others '<table>/m'."""
     scope, _, last = variable_name.rpartition("/")
     owner = f"/{table.table_name}"
     return f"/{scope}/{last}".endswith(owner) and not f"/{scope}".endswith(owner)

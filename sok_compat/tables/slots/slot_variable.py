@@ -47,8 +47,6 @@ class SlotVariable(PlaneVariable):
 
         Args:
           name: the slot's full name, without the current name scope.
-          width: floats in a row of the slot.
-          fill: initial value of the slot's rows.
           is_vector: whether a slot of width 1 shows [n] to the optimizer (shown_rows.py).
         """
         self.width, self.fill, self.is_vector = width, fill, is_vector
