@@ -225,7 +225,7 @@ def _seeds_in(whole: Version) -> dict[str, int]:
         for seed, keys in SEEDS.items()
         if name.endswith(seed) and name.removesuffix(seed) + keys in bundle.tensors
     ]
-    pieces = [(name, piece) for name in names for _, piece in bundle.array(name).pieces()]
+    pieces = [(name, piece) for name in names for piece in bundle.array(name).pieces()]
     return {name: int(np.ravel(piece)[0]) for name, piece in pieces if np.size(piece)}
 
 

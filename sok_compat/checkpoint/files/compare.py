@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares tables key by key, in bounded memory; their keys may be in different orders."""
+"""Compares tables key by key; their keys, all in memory, may be in different orders."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from sok_compat.checkpoint.files.stored_array import PIECE_BYTES
 
 if TYPE_CHECKING:
     from sok_compat.checkpoint.files.saved_tables import SavedTable
-
-SHARE_KEYS = 1 << 21  # about as many are compared together
-_PIECE_KEYS = 1 << 18
 
 
 @dataclasses.dataclass
@@ -75,50 +72,15 @@ def compare_tables(
         found.planes[name] = PlaneDifference(_problem(*arrays))
         if found.planes[name].problem is None:
             planes[name] = arrays
-    num_shares = max(1, -(-max(first.num_keys, second.num_keys) // SHARE_KEYS))
-    for share in range(num_shares):
-        _compare_share(first, second, planes, share, num_shares, found)
-    return found
-
-
-def keys_of_share(array: Any, share: int, num_shares: int) -> tuple[np.ndarray, np.ndarray]:
-    """One of `num_shares` shares of a table's keys, all of about the same size.
-
-    Args:
-      array: a StoredArray of keys, or another object with its `pieces` and `paths`.
-
-    Returns:
-      (keys, places), int64 [n] each, keys ascending; places: their indices in the array.
-
-    Raises:
-      FileError: the share has a key twice.
-    """
-    pieces, places_of_pieces = [], []
-    for first, piece in array.pieces(_PIECE_KEYS):
-        piece = piece.astype(np.int64)
-        chosen = np.flatnonzero(_share_of(piece, num_shares) == share)
-        pieces.append(piece[chosen])
-        places_of_pieces.append(chosen + first)
-    keys, places = (
-        np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (pieces, places_of_pieces)
-    )
-    order = np.argsort(keys, kind="stable")
-    keys, places = keys[order], places[order]
-    repeated = keys[1:][keys[1:] == keys[:-1]]
-    if repeated.size:
-        raise FileError(f"{', '.join(array.paths)}: the key {repeated[0]} is there twice")
-    return keys, places
-
-
-def _compare_share(first, second, planes, share, num_shares, found):
-    keys, places = keys_of_share(first.keys, share, num_shares)
-    other_keys, other_places = keys_of_share(second.keys, share, num_shares)
+    keys, places = sorted_keys(first.keys.whole(), first.keys.paths)
+    other_keys, other_places = sorted_keys(second.keys.whole(), second.keys.paths)
     common, mine, theirs = np.intersect1d(keys, other_keys, assume_unique=True, return_indices=True)
-    found.num_common += common.size
-    found.only_in_first += keys.size - common.size
-    found.only_in_second += other_keys.size - common.size
+    found.num_common = common.size
+    found.only_in_first = keys.size - common.size
+    found.only_in_second = other_keys.size - common.size
     found.examples = tuple(
-        _with_examples(known, own, common) for known, own in zip(found.examples, (keys, other_keys))
+        tuple(np.setdiff1d(own, common, assume_unique=True)[:3].tolist())
+        for own in (keys, other_keys)
     )
     places, other_places = places[mine], other_places[theirs]
     order = np.argsort(places)
@@ -129,10 +91,21 @@ def _compare_share(first, second, planes, share, num_shares, found):
             chosen = slice(begin, begin + most)
             rows = arrays[0].take(places[chosen]), arrays[1].take(other_places[chosen])
             _compare_rows(*rows, found.planes[name])
+    return found
 
 
-def _with_examples(known, own, common):
-    return known or tuple(np.setdiff1d(own, common, assume_unique=True)[:3].tolist())
+def sorted_keys(keys: np.ndarray, paths: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """(a table's keys as int64, ascending; their places among those given).
+
+    Raises:
+      FileError: a key is there twice.
+    """
+    places = np.argsort(keys, kind="stable")
+    keys = keys[places].astype(np.int64)
+    repeated = keys[1:][keys[1:] == keys[:-1]]
+    if repeated.size:
+        raise FileError(f"{', '.join(paths)}: the key {repeated[0]} is there twice")
+    return keys, places
 
 
 def _compare_rows(rows, others, found):
@@ -149,8 +122,3 @@ def _problem(array, other):
     if array.shape[1:] == other.shape[1:]:
         return None
     return f"{array.shape[1]} floats in a row, and {other.shape[1]}"
-
-
-def _share_of(keys, num_shares):
-    mixed = keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed >> np.uint64(32)) % np.uint64(num_shares)

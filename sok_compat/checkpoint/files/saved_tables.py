@@ -8,8 +8,6 @@ import dataclasses
 import os
 import re
 
-import numpy as np
-
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.dump_files import dumped_tables, open_dump
 from sok_compat.checkpoint.files.emb_records import EmbRecords, stem_of_records, with_columns
@@ -211,7 +209,7 @@ def _with_records(table, stems):
     """The table with the rows that DeepRec has saved as records."""
     if not stems:
         return table
-    in_memory = table.keys.take(np.arange(table.num_keys))
+    in_memory = table.keys.whole()
     parts = [EmbRecords(stem, in_memory) for stem in stems]
     parts = [part for part in parts if len(part.keys) > 0]  # the files of others may be empty
     if not parts:

@@ -68,15 +68,16 @@ class StoredArray:
         """
         _ = self._parts
 
-    def pieces(self, most_rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields (index of the first row, rows [n, ...]) in order; raises as `check`."""
+    def pieces(self, most_rows: int | None = None) -> Iterator[np.ndarray]:
+        """Yields rows [n, ...] in order; raises as `check`."""
         most_rows = most_rows or max(1, PIECE_BYTES // max(1, self.row_bytes))
-        first = 0
         for part in self._parts:
             for begin in range(0, len(part), most_rows):
-                rows = np.array(self._widened(part[begin : begin + most_rows]), self.dtype)
-                yield first, rows
-                first += len(rows)
+                yield np.array(self._widened(part[begin : begin + most_rows]), self.dtype)
+
+    def whole(self) -> np.ndarray:
+        """All rows; raises as `check`."""
+        return np.concatenate([np.empty((0, *self.shape[1:]), self.dtype), *self.pieces()])
 
     def take(self, places: np.ndarray) -> np.ndarray:
         """The rows at `places`, int64 [n], in any order; raises as `check`."""
@@ -139,7 +140,7 @@ def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.
     while True:
         for number, rows in enumerate(buffered):
             if len(rows) == 0:
-                buffered[number] = next(iterators[number], (0, np.zeros(0)))[1]
+                buffered[number] = next(iterators[number], np.zeros(0))
         count = min(map(len, buffered))
         if count == 0:
             break

@@ -101,7 +101,7 @@ def _ranks_of(keys: StoredArray) -> np.ndarray:
 def _step_of(saved: Saved) -> int | None:
     """The global step of the checkpoint, or else the number at the end of its name."""
     if saved.bundle is not None and "global_step" in saved.bundle.tensors:
-        for _, value in saved.bundle.array("global_step").pieces():
+        for value in saved.bundle.array("global_step").pieces():
             return int(np.ravel(value)[0])
     number = re.search(r"-(\d+)$", saved.path)
     return int(number[1]) if number else None

@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from sok_compat.checkpoint.files.compare import SHARE_KEYS, keys_of_share
+from sok_compat.checkpoint.files.compare import sorted_keys
 from sok_compat.checkpoint.files.dump_files import ENDINGS, write_dump
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.tool import array_files
@@ -27,18 +27,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Keys:
-    """A reader's keys, for keys_of_share."""
-
-    def __init__(self, reader):
-        self.paths, self.pieces = reader.paths[:1], reader.key_pieces
-
-
 def _check_keys(reader, key_dtype):
-    num_shares = max(1, -(-reader.num_keys // SHARE_KEYS))
     limits = np.iinfo(key_dtype)
-    for share in range(num_shares):
-        keys, _ = keys_of_share(_Keys(reader), share, num_shares)
-        for key in (keys[:1], keys[-1:]):
-            if key.size and not limits.min <= key[0] <= limits.max:
-                raise FileError(f"{reader.paths[0]}: the key {key[0]} is no {key_dtype}")
+    keys, _ = sorted_keys(reader.keys(), reader.paths[:1])
+    for key in (*keys[:1], *keys[-1:]):
+        if not limits.min <= key <= limits.max:
+            raise FileError(f"{reader.paths[0]}: the key {key} is no {key_dtype}")

@@ -110,17 +110,16 @@ class Reader:
             raise FileError(
                 f"{paths[0]} has {len(self._keys)} keys, and {paths[1]} {len(self._rows)} rows"
             )
-        self.num_keys, self.dim = self._rows.shape
+        self.dim = self._rows.shape[1]
 
-    def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields (index of the first key, keys int64 [n])."""
-        for first in range(0, self.num_keys, most_rows):
-            yield first, self._keys[first : first + most_rows].astype(np.int64)
+    def keys(self) -> np.ndarray:
+        """All keys, int64."""
+        return self._keys.astype(np.int64)
 
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields (keys int64 [n], rows float32 [n, dim])."""
         most = max(1, PIECE_BYTES // (4 * self.dim))
-        for first in range(0, self.num_keys, most):
+        for first in range(0, len(self._keys), most):
             chosen = slice(first, first + most)
             keys = self._keys[chosen].astype(np.int64)
             yield keys, as_float32(self.paths[1], keys, self._rows[chosen])

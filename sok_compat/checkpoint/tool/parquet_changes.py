@@ -115,15 +115,13 @@ class Reader:
         self._is_left[len(all_keys) - 1 - places] = True  # the last change of each key
         self._is_left &= is_upsert
         self._keys = all_keys[self._is_left]
-        self.num_keys = len(self._keys)
         self.dim: int | None = None  # as in the first row
         self.dim = next((rows.shape[1] for _, rows in self.pieces()), 0)
-        if not self.num_keys:
+        if not self._keys.size:
             raise FileError(f"{', '.join(paths)}: no keys are left of the table {table}")
 
-    def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
-        for first in range(0, self.num_keys, most_rows):
-            yield first, self._keys[first : first + most_rows]
+    def keys(self) -> np.ndarray:
+        return self._keys
 
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         first, dim = 0, self.dim

@@ -133,15 +133,12 @@ class Reader:
         except pa.ArrowException as error:
             raise FileError(f"{paths[0]} is not a Parquet file, or cut off: {error}") from error
         check_columns(paths[0], self._file.schema_arrow, ["key", "row"])
-        self.num_keys = self._file.metadata.num_rows
         self.dim = next((rows.shape[1] for _, rows in self._pieces(1, None)), 1)
 
-    def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
-        first = 0
-        for batch in self._batches(most_rows, ["key"]):
-            keys = keys_in(self.paths[0], batch.column(0))
-            yield first, keys
-            first += len(keys)
+    def keys(self) -> np.ndarray:
+        batches = self._batches(_BATCH_ROWS, ["key"])
+        pieces = [keys_in(self.paths[0], batch.column(0)) for batch in batches]
+        return np.concatenate([np.zeros(0, np.int64), *pieces])
 
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield from self._pieces(_BATCH_ROWS, self.dim)

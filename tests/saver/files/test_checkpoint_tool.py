@@ -261,10 +261,7 @@ class TestDiff:
         assert "  rows: 1 row differs, by at most 4\n" in found
         assert "only in one: emb/Adam" in found
 
-    def test_many_keys_in_shares(self, tmp_path, output_of, monkeypatch):
-        from sok_compat.checkpoint.files import compare
-
-        monkeypatch.setattr(compare, "SHARE_KEYS", 7)
+    def test_keys_in_another_order(self, tmp_path, output_of):
         rows = {key * 1000003: (float(key), 0.0, 0.0) for key in range(-50, 50)}
         write_rows(str(tmp_path / "a"), rows)
         changed = {key: (*row[:2], 2.0) if key % 2 else row for key, row in rows.items()}
