@@ -318,6 +318,7 @@ class Table(TableInterface):
     __array__ = row_reads.as_array
     initial_value = property(row_reads.initial_value)
     initialized_value = row_reads.initialized_value
+    read_value_no_copy = undefined_methods.read_value_no_copy
 
     def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
         return row_reads.sparse_read(self, indices, name)

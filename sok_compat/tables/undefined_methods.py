@@ -47,6 +47,22 @@ def by_index(method: str) -> Callable[..., Any]:
     return call
 
 
+def read_value_no_copy(table: TableInterface) -> tf.Tensor:
+    """As a variable's, where keys are rows. `tf.nn.embedding_lookup_sparse` calls it in eager mode,
+    or where a `tf.device` holds for the table and its ids, and takes ids for rows.
+
+    Raises:
+      NotImplementedError: with a hash index; on several ranks.
+    """
+    if not table.use_hash_index and table.ranks.size == 1:
+        return PlaneVariable.read_value_no_copy(table)
+    raise NotImplementedError(
+        "tf.nn.embedding_lookup_sparse and safe_embedding_lookup_sparse take ids for rows in eager "
+        f"mode, and inside of a tf.device, but the rows of the table {table.table_name} belong to "
+        f"keys. Look keys up {table.words.look_up}"
+    )
+
+
 def from_proto(table: TableInterface, *args: Any, **kwargs: Any) -> NoReturn:
     """Raises NotImplementedError."""
     del args, kwargs

@@ -142,6 +142,28 @@ def test_reads_by_index(use, kind, in_function):
         np.testing.assert_allclose(ours, plain)
 
 
+@pytest.mark.parametrize("kind", ["Variable", "DynamicVariable", "EmbeddingVariable"])
+@pytest.mark.parametrize("how", ["eager", "graph"])
+@pytest.mark.parametrize("name", ["embedding_lookup_sparse", "safe_embedding_lookup_sparse"])
+def test_sparse_lookups_of_tensorflow_take_no_ids_for_rows(name, kind, how):
+    """They do so without weights where the table and the ids are on one device."""
+    with tf.Graph().as_default() if how == "graph" else contextlib.nullcontext():
+        with tf.device("CPU:0"):
+            table = sok.Variable(ROWS) if kind == "Variable" else hash_table(kind)
+            ids = tf.sparse.from_dense([[3, 8]])
+            look_up = lambda: getattr(tf.nn, name)(table, ids, None, combiner="sum")  # noqa: E731
+            if kind != "Variable":
+                with pytest.raises(NotImplementedError, match="take ids for rows.* Look keys up"):
+                    look_up()
+                return
+            found = look_up()
+        if how == "graph":
+            with tf1.Session() as session:
+                session.run(tf1.global_variables_initializer())
+                found = session.run(found)
+        np.testing.assert_array_equal(found, [ROWS[3] + ROWS[8]])
+
+
 def test_shapes_and_copies():
     table = sok.Variable(ROWS)
     table.set_shape([10, None])
