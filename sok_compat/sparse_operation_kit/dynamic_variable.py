@@ -132,6 +132,11 @@ class DynamicVariable(LooksUpKeys, Table):
         return self.dim
 
     @property
+    def key_dtype_of_ids(self) -> tf.DType:
+        """Its key_type, in which restored keys must fit."""
+        return self.key_type
+
+    @property
     def handle_dtype(self) -> tf.DType:
         """tf.float32, of the rows."""
         return self.dtype

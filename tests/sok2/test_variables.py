@@ -350,6 +350,30 @@ def test_in_a_graph(sok):
             assert session.run(read)[1].tolist() == ROWS[4:].tolist()
 
 
+@pytest.mark.parametrize("kind", ["dump", "checkpoint"])
+def test_restored_keys_that_do_not_fit_in_int32(sok, tmp_path, kind):
+    wide = sok.DynamicVariable(3, "13", name="kept")
+    narrow, fits = (sok.DynamicVariable(3, "1", key_type=tf.int32, name="kept") for _ in range(2))
+    for each in (narrow, fits):
+        each.dump_name = wide.dump_name
+    for keys, folder in (([1, -5], tmp_path / "fits"), ([2**32 + 5], tmp_path / "wide")):
+        sok.assign(wide, keys, tf.ones([len(keys), 3]))
+        sok.dump(str(folder), wide)
+        tf.train.Checkpoint(t=wide).write(str(folder / "c"))
+
+    def restore(folder, variable):
+        if kind == "dump":
+            sok.load(str(tmp_path / folder), variable)
+        else:
+            tf.train.Checkpoint(t=variable).read(str(tmp_path / folder / "c"))
+
+    sok.assign(narrow, [7], tf.ones([1, 3]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="key 4294967301 to restore is not an"):
+        restore("wide", narrow)
+    restore("fits", fits)
+    assert [sok.export(each)[0].numpy().tolist() for each in (narrow, fits)] == [[7], [-5, 1]]
+
+
 @pytest.mark.parametrize("key_type", [tf.int64, tf.int32])
 def test_slots_by_key(sok, key_type):
     variable = sok.DynamicVariable(2, initializer="ones", key_type=key_type)

@@ -58,7 +58,8 @@ class RowsSaveable(StreamedTable):
 
     def _names_to_read(self):
         """Attributes of SokCheckSaved and SokRestoreSaved that name tensors."""
-        return {**self._names_to_save(), "Tkey": self.table.key_dtype}
+        key_dtype = getattr(self.table, "key_dtype_of_ids", self.table.key_dtype)
+        return {**self._names_to_save(), "Tkey": key_dtype}
 
     def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
         return ops.sok_save_table(

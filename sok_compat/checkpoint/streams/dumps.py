@@ -88,7 +88,7 @@ class DumpedTable(StreamedTable):
                 path,
                 reads,
                 collectives,
-                Tkey=self.table.key_dtype,
+                Tkey=getattr(self.table, "key_dtype_of_ids", self.table.key_dtype),
                 **self._attributes,
             )
 
@@ -99,7 +99,7 @@ class DumpedTable(StreamedTable):
                 self.table.table_handle,
                 folder,
                 collectives,
-                Tkey=self.table.key_dtype,
+                Tkey=getattr(self.table, "key_dtype_of_ids", self.table.key_dtype),
                 **self._attributes,
             )
 
