@@ -3,9 +3,9 @@
 
 Beside the checkpoint, `<prefix>-<table, with '_' for '/'>-ssd_record` is a bundle with the file and
 the place of each key's record, and the folder `...-emb_files` holds the files. A record is the
-table's row and those of its slots, each padded to 16 bytes, with 16 bytes of counts: releases up to
-2302 write (step, frequency) before them, later ones (frequency, step) after them, of which either
-may be missing.
+table's row and those of its slots, each padded to 16 bytes unless EV_DATA_ALIGNED was false, with
+16 bytes of counts: releases up to 2302 write (step, frequency) before them, later ones (frequency,
+step) after them, of which either may be missing.
 """
 
 from __future__ import annotations
@@ -113,16 +113,18 @@ class EmbRecords:
           FileError: records have another size, or lack the counts.
         """
         record_bytes = self._record_bytes()
+        fits = []  # (whether it has other counts than the table, their number, sizes)
         for aligned in (_ALIGNED, 4):
             sizes = [-(-4 * width // aligned) * aligned for width in widths]
             num_counts, rest = divmod(record_bytes - sum(sizes), 8)
             if rest == 0 and num_counts in (0, 1, 2):
-                break
-        else:
+                fits.append((num_counts not in (len(counts), 2), num_counts, sizes))
+        if not fits:
             raise FileError(
                 f"{self._stem}-emb_files: records have {record_bytes} bytes, which do not fit rows "
                 f"and slots of {widths} floats"
             )
+        _, num_counts, sizes = min(fits, key=lambda fit: fit[0])  # the first of equals: padded
         if counts and num_counts != 2:
             raise FileError(f"{self._stem}-emb_files: records lack {' or '.join(counts)}")
         counts_first = num_counts == 2 and self._counts_come_first()

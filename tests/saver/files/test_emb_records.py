@@ -19,12 +19,13 @@ IN_MEMORY = (5, -4)
 
 
 def record(key, row, counts):
-    padded = [np.float32([*values, np.nan]).tobytes() for values in (row, SLOTS[key])]
+    padding = [] if "packed" in counts else [np.nan]
+    padded = [np.float32([*values, *padding]).tobytes() for values in (row, SLOTS[key])]
     step, frequency = COUNTS[key]
     if counts == "before":
         step |= 0b11 << 48  # both planes have values
         return np.int64([step, frequency]).tobytes() + b"".join(padded)
-    return b"".join(padded) + np.int64([frequency, step] if counts == "after" else []).tobytes()
+    return b"".join(padded) + np.int64([frequency, step] if "after" in counts else []).tobytes()
 
 
 def write(folder, counts, num_parts=None, name="scope/emb"):
@@ -62,7 +63,7 @@ def write(folder, counts, num_parts=None, name="scope/emb"):
 
 
 @pytest.mark.parametrize("num_parts", [None, 2])
-@pytest.mark.parametrize("counts", ["before", "after", "none"])
+@pytest.mark.parametrize("counts", ["before", "after", "after, packed", "none"])
 def test_rows_in_memory_and_in_records(tmp_path, counts, num_parts):
     table = open_saved(write(tmp_path, counts, num_parts)).table("scope/emb")
     keys = table.keys.take(np.arange(table.num_keys)).tolist()
