@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A step of n micro batches is that of one batch with all their rows."""
 
+import re
 import textwrap
 
 import numpy as np
@@ -64,6 +65,7 @@ def test_a_step_is_counted_once_and_has_the_mean():
         session.run(train_op)  # the data has ended, and so does the session
         print("not reached")
     """)
+    printed = re.sub(r"np\.float32\((.+?)\)", r"\1", printed)  # as NumPy 2 shows scalars
     assert printed.splitlines()[-2:] == ["[0.0, [None, 0.0], -2.5] 1", "{'v': -9.0}"]
 
 
