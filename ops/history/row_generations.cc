@@ -11,13 +11,16 @@ namespace {
 
 constexpr int kRowBits = 32;
 constexpr int64_t kRowMask = (int64_t{1} << kRowBits) - 1;
-constexpr int64_t kGenerationMask = (int64_t{1} << 31) - 1;  // ids stay above 0
+constexpr int64_t kMark = int64_t{1} << 62;  // of all ids; they stay above 0
+constexpr int64_t kGenerationMask = (int64_t{1} << 30) - 1;
+// Between rows, ids differ by this in their generations, too: a sum or product of an id and a
+// number is no id of the row that it would name.
+constexpr int64_t kStep = 0x2545f491;
 
-/// Generations count on beyond 31 bits, but none is 0 in its lower 31.
+/// Generations count on beyond 30 bits; 0 is none.
 int64_t NextGeneration() {
   static std::atomic<int64_t> last{0};
-  const int64_t next = ++last;
-  return (next & kGenerationMask) == 0 ? ++last : next;
+  return ++last;
 }
 
 /// Of all tables: a generation tells which table it belongs to.
@@ -31,12 +34,15 @@ All& AllGenerations() {
   return *all;
 }
 
+bool IsMarked(int64_t id) { return id >= kMark; }
+
 std::lock_guard<std::mutex> Locked() { return std::lock_guard<std::mutex>(AllGenerations().mutex); }
 
 }  // namespace
 
 int64_t WithGeneration(int64_t row_id, int64_t generation) {
-  return row_id < 0 ? row_id : row_id | (generation & kGenerationMask) << kRowBits;
+  if (row_id < 0 || generation == 0) return row_id;
+  return kMark | ((generation + row_id * kStep) & kGenerationMask) << kRowBits | row_id;
 }
 
 int64_t WithoutGeneration(int64_t id) { return id < 0 ? id : id & kRowMask; }
@@ -93,12 +99,13 @@ bool RowGenerations::IsOne(int64_t generation) const {
 /// That of an id if it is of this table.
 int64_t RowGenerations::GenerationOf(int64_t id) const {
   const int64_t last = generations_.empty() ? 0 : generations_.back();
-  return last - ((last - (id >> kRowBits)) & kGenerationMask);
+  const int64_t generation = (id >> kRowBits) - (id & kRowMask) * kStep;
+  return last - ((last - generation) & kGenerationMask);
 }
 
 RowGenerations::Meaning RowGenerations::MeaningOf(int64_t id) const {
-  if (id < 0) return Meaning::kRow;
-  if (id >> kRowBits == 0) return Meaning::kNoRowOfAny;
+  if (id < 0 && id >= -kRowMask) return Meaning::kRow;
+  if (!IsMarked(id)) return Meaning::kNoRowOfAny;
   const int64_t generation = GenerationOf(id);
   if (!IsOne(generation)) return Meaning::kReplaced;
   const auto row = static_cast<size_t>(WithoutGeneration(id));
@@ -118,7 +125,7 @@ std::vector<RowGenerations::Meaning> RowGenerations::MakeDense(int64_t count, co
   const auto lock = Locked();
   RowGenerations* table = nullptr;
   for (int64_t i = 0; i < count; ++i) {
-    if (ids[i] < 0 || ids[i] >> kRowBits == 0) continue;
+    if (!IsMarked(ids[i])) continue;
     for (RowGenerations* each : AllGenerations().of_tables) {
       if (table != nullptr) break;
       if (each->IsOne(each->GenerationOf(ids[i]))) table = each;

@@ -9,8 +9,9 @@
 
 namespace sok {
 
-/// A row id with its generation in the upper 32 bits, as gradients outside of sessions carry it;
-/// ids below 0 name no row and stay as they are. `generation`: 0 for none.
+/// A row id with its generation in the upper 32 bits, as gradients outside of sessions carry it: a
+/// number that only this function makes, and that arithmetic does not turn into one of another row.
+/// Ids below 0 name no row and stay as they are. `generation`: 0 for none.
 int64_t WithGeneration(int64_t row_id, int64_t generation);
 /// The row id alone.
 int64_t WithoutGeneration(int64_t id);

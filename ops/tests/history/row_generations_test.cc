@@ -30,6 +30,17 @@ SOK_TEST(IdsHaveTheRowAndTheGeneration) {
   CHECK_TRUE(MeaningOf(generations, -7) == Meaning::kRow);
 }
 
+SOK_TEST(ArithmeticMakesNoIdOfAnotherRow) {
+  RowGenerations generations;
+  generations.Replace(true);
+  const int64_t id = WithGeneration(3, generations.Current());
+  for (const int64_t other : {id + 1, id - 1, id ^ 1, id + 1000, id / 2, WithoutGeneration(id)}) {
+    const Meaning meaning = MeaningOf(generations, other);
+    CHECK_TRUE(meaning == Meaning::kReplaced || meaning == Meaning::kNoRowOfAny);
+  }
+  CHECK_TRUE(MeaningOf(generations, -id) == Meaning::kNoRowOfAny);
+}
+
 SOK_TEST(EvictedRowsAreToldFromThoseOfTheirNextKeys) {
   RowGenerations generations;
   generations.Replace(true);
