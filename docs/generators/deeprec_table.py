@@ -123,8 +123,8 @@ SECTIONS = {
               "`get_frequency`, `get_version` and lookups need all ranks. Parts have no "
               "`export()`. Versions and frequencies need a filter, eviction, `TF_RECORD_FREQ=1` "
               "or `TF_RECORD_VERSION=1`. Use as a dense tensor raises. Indices of a gradient are a "
-              "lookup's row ids; keys, which DeepRec takes there, constants, and numbers that are "
-              "fed or computed raise. `target_gpu` is ignored."),
+              "lookup's row ids; keys, which DeepRec takes there, and all that is computed from "
+              "other numbers than such ids raise. `target_gpu` is ignored."),
         Entry("tf.EmbeddingVariableOption tf.InitializerOption", "differs",
               "Numbers out of range and options of another kind raise `ValueError`."),
         Entry("tf.StorageOption tf.StorageType tf.CacheStrategy", "differs",

@@ -11,6 +11,11 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 _Node = TypeVar("_Node")
+CALLS_OF_FUNCTIONS = (
+    *("PartitionedCall", "StatefulPartitionedCall"),
+    *("If", "StatelessIf", "While", "StatelessWhile"),
+)
+CALLS_OF_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 
 def ops_before(op: tf.Operation) -> list[tf.Operation]:
@@ -104,6 +109,7 @@ class GraphState:
     prefetched: list[Any] = _empty(list)  # the calls of prefetch_lookups
     admissions: dict[Any, list[tf.Tensor]] = _empty(dict)
     gradients_of_rows: dict[str, Any] = _empty(dict)
+    fed_row_ids: set[str] = _empty(set)  # names of ops that this package feeds with row ids
     step: Any = None  # by which gradients count keys
     assumed_step: Any = None  # the same, until gradients are applied with another one
     # Savers and optimizers.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from sok_compat.ranks.shared_gradients import mark_handle_of_plane
-from sok_compat.runtime.graphs import graphs_around
+from sok_compat.runtime.graphs import graphs_around, outside
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
     EagerResourceDeleter,
@@ -65,8 +65,10 @@ def plane_handle(
 
 
 def table_of_rows(handle: tf.Tensor) -> TableInterface | None:
-    """Returns the table whose rows a handle is of, or None."""
-    return getattr(handle, _TABLE, lambda: None)()
+    """Returns the table whose rows a handle, or the one it was captured or switched from, is of;
+    or None."""
+    tables = (getattr(each, _TABLE, lambda: None)() for each in outside(handle))
+    return next((table for table in tables if table is not None), None)
 
 
 def table_handle(name: str) -> tf.Tensor:

@@ -97,6 +97,7 @@ def _earlier(tensor: tf.Tensor, step: _Step, is_dense: bool = False) -> tf.Tenso
     """What earlier micro batches gave: without them 0, or no slices."""
     none = tf.zeros([], tensor.dtype) if is_dense else tensor[:0]
     earlier = tf.placeholder_with_default(none, None if is_dense else [None, *tensor.shape[1:]])
+    state_of(tensor.graph).fed_row_ids.add(earlier.op.name)
     step.gradients.append(tensor)
     step.earlier.append(earlier)
     step.are_dense.append(is_dense)

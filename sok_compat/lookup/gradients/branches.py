@@ -17,7 +17,7 @@ import tensorflow as tf
 from sok_compat.lookup.gradients.of_groups import dense_shape_of
 from sok_compat.lookup.gradients.recomputed import read_no_tables_to_recompute
 from sok_compat.runtime import integrations
-from sok_compat.runtime.graphs import ancestors, is_function, outside
+from sok_compat.runtime.graphs import ancestors, is_function, state_of
 from sok_compat.runtime.tf_versions import control_flow_ops, members
 from sok_compat.tables.resource_handles import table_of_rows
 
@@ -51,7 +51,7 @@ def _with_empty_slices(create_zeros: Callable[..., Any]) -> Callable[..., Any]:
             if not any(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
                 continue
             for forward, graph, gradient in zip(forward_graphs, grad_graphs, gradients):
-                table = _table_of(forward.inputs[place])
+                table = table_of_rows(forward.inputs[place])
                 if gradient is None and table is not None:
                     with graph.as_default():
                         empty = _no_rows(table, forward.inputs[place])
@@ -65,7 +65,7 @@ def _with_empty_slices_of_switches(zeros_like: Callable[..., Any]) -> Callable[.
     @functools.wraps(zeros_like)
     def zeros_but_of_tables(op, index):
         context = members.control_flow_context(op)
-        table = _table_of(op.inputs[0]) if op.type == "Switch" else None
+        table = table_of_rows(op.inputs[0]) if op.type == "Switch" else None
         if table is None or context is None:
             return zeros_like(op, index)
         # As in TensorFlow: alive if the other branch is taken.
@@ -80,7 +80,7 @@ def _beginning_with_no_slices(accumulate: Callable[..., Any]) -> Callable[..., A
     @functools.wraps(accumulate)
     def accumulate_but_zeros_of_tables(self, op, grad):
         total = accumulate(self, op, grad)
-        if _table_of(op.inputs[0]) is None:
+        if table_of_rows(op.inputs[0]) is None:
             return total
         first_inputs = functools.partial(ancestors, through=lambda each: [each.inputs[0].op])
         with members.outside_loop(self):
@@ -88,16 +88,11 @@ def _beginning_with_no_slices(accumulate: Callable[..., Any]) -> Callable[..., A
                 enter = next(each for each in first_inputs([exits.op]) if each.type == "Enter")
                 none, shape = enter.inputs[0][:0], [None, *enter.inputs[0].shape[1:]]
                 none = tf.compat.v1.placeholder_with_default(none, shape)  # of no known size
+                state_of(none.graph).fed_row_ids.add(none.op.name)
                 members.reroute_input(enter, 0, none)
         return total
 
     return accumulate_but_zeros_of_tables
-
-
-def _table_of(handle: tf.Tensor) -> Table | None:
-    """Returns the table of a handle, or of the handle it was captured or switched from; or None."""
-    tables = map(table_of_rows, outside(handle))
-    return next((table for table in tables if table is not None), None)
 
 
 def _no_rows(table: Table, handle: tf.Tensor) -> tf.IndexedSlices:

@@ -235,11 +235,11 @@ def _slices_of_table(
     if gradient_kind(op) == "inserts" or op.get_attr("all_keys_have_rows"):
         if tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
             row_ids = tf.identity(row_ids)  # captured by a separate gradient function
-        ids = ids_of_gradient(row_ids, row_ids)
+        ids = ids_of_gradient(rows, row_ids, row_ids)
         return tf.IndexedSlices(merged, ids, dense_shape_of(rows))
     counts = gradient_kind(op) == "counts"
     places = places_to_train(row_ids) if counts else tf.where(row_ids >= 0)[:, 0]
-    ids = ids_of_gradient(tf.gather(row_ids, places), row_ids)
+    ids = ids_of_gradient(rows, tf.gather(row_ids, places), row_ids)
     return tf.IndexedSlices(tf.gather(merged, places), ids, dense_shape_of(rows))
 
 

@@ -16,7 +16,9 @@ import tensorflow as tf
 from sok_compat.runtime import integrations
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.interface import TableInterface
-from sok_compat.tables.rows.row_ids import are_of_gradient, checked_row_ids, is_made_in_function
+from sok_compat.tables.resource_handles import table_of_rows
+from sok_compat.tables.rows.dense_gradients import is_made_in_function
+from sok_compat.tables.rows.row_ids import checked_row_ids, row_ids_of_step
 
 
 def have_generations() -> bool:
@@ -25,12 +27,17 @@ def have_generations() -> bool:
     return tf.compat.v1.executing_eagerly_outside_functions()
 
 
-def ids_of_gradient(row_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+def ids_of_gradient(rows: tf.Tensor, row_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
     """Returns the indices of a gradient: row ids which `rows_of_ids` understands later.
 
-    They are among those `found` by an op that finds rows, or by `kept_as`.
+    They are among those `found` by an op that finds rows, or by `kept_as`; `rows` is the handle of
+    the table's rows.
     """
-    return ops.sok_add_generation(row_ids, found) if have_generations() else row_ids
+    table = table_of_rows(rows)
+    is_of_key = table is not None and not table.use_hash_index  # whenever it is applied
+    if is_of_key or not have_generations():
+        return row_ids
+    return ops.sok_add_generation(row_ids, found)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -65,7 +72,7 @@ def rows_of_gradient(variable: Any, gradient: tf.Tensor | tf.IndexedSlices) -> A
 
 
 def _checked_dense(table: TableInterface, gradient: Any) -> Any:
-    if gradient is None or is_made_in_function(gradient):
+    if gradient is None or is_made_in_function(table, gradient):
         return gradient
     with tf.device(table.device):
         check = ops.sok_check_dense_gradient(table.table_handle)
@@ -77,25 +84,15 @@ def _checked_dense(table: TableInterface, gradient: Any) -> Any:
 
 def rows_of_ids(table: TableInterface, ids: Any, values: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns (row ids, their values) of the indices and values of a gradient."""
-    found = _row_ids_in_function(table, ids)
-    if found is not None:
-        return found, values
+    row_ids = row_ids_of_step(table, ids)
+    if row_ids is not None:
+        return row_ids, values
     ids = tf.cast(ids, tf.int64)
     with tf.device(table.device):
         row_ids, places = ops.sok_rows_of_ids(table.table_handle, tf.reshape(ids, [-1]))
         if table.history is None or _has_all(row_ids, ids):  # no key has lost its row
             return tf.reshape(row_ids, tf.shape(ids)), values
         return row_ids, tf.gather(values, places)
-
-
-def _row_ids_in_function(table: TableInterface, ids: Any) -> tf.Tensor | None:
-    """Returns the row ids of a lookup in the same function, which is one step."""
-    while tf.is_symbolic_tensor(ids) and ids.op.type == "Identity":
-        ids = ids.op.inputs[0]
-    if not tf.is_symbolic_tensor(ids) or ids.op.type != "SokAddGeneration":
-        return None
-    row_ids = ids.op.inputs[0]
-    return row_ids if are_of_gradient(table, row_ids) else None
 
 
 def _has_all(row_ids: tf.Tensor, ids: tf.Tensor) -> bool:

@@ -12,7 +12,7 @@ from sok_compat.ranks.horovod.communicator import is_broadcast
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_generations import have_generations, rows_of_ids
-from sok_compat.tables.rows.row_ids import are_of_gradient
+from sok_compat.tables.rows.row_ids import checked_row_ids
 from sok_compat.tables.rows.row_scatters import scatter_rows
 from sok_compat.tables.rows.row_writes import all_rows, rows_at
 from sok_compat.tables.undefined_methods import raise_undefined
@@ -180,8 +180,7 @@ def scatter(
     Raises:
       NotImplementedError: another update; with a hash index, other indices than a gradient's.
       tf.errors.InvalidArgumentError: when run: this rank has no such row.
-      tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError: outside of graphs, as
-        `rows_of_gradient`.
+      tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError: as `rows_of_gradient`.
     """
     _raise_if_undefined(table, update)
     inserted, handle = [], "resource"
@@ -191,14 +190,10 @@ def scatter(
         indices = rows_at(table, indices)
     elif table.shows_rows():
         pass  # row ids of an optimizer
-    elif have_generations() and isinstance(indices, tf.Tensor):
+    elif have_generations() and tf.is_tensor(indices):
         indices, values = rows_of_ids(table, indices, values)
-    elif not are_of_gradient(table, indices):
-        raise NotImplementedError(
-            f"scatter_{update} of the table {table.table_name} takes the indices of its "
-            "gradients alone: rows belong to keys. Use an optimizer, or "
-            f"{table.words.set_rows} to set rows"
-        )
+    else:
+        indices = checked_row_ids(table, indices)
     values = tf.cast(values, tf.float32)
     with tf.device(table.device), tf.control_dependencies(inserted):
         if table.row_dtype != tf.float32:
