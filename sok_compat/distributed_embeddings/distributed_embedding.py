@@ -29,7 +29,8 @@ from sok_compat.distributed_embeddings.saved_tables import SavedTables
 from sok_compat.ranks.current_job import start_job
 from sok_compat.runtime import integrations
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
-from sok_compat.runtime.tf_versions import keras, members
+from sok_compat.runtime.tf_versions import keras_3, members
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 
@@ -328,7 +329,12 @@ class _Given:
         if "dtype" in config:
             config["dtype"] = float_dtype(config["dtype"])
         layer = (Embedding if kind is keras.layers.Embedding else kind).from_config(config)
-        members.pass_initial_weights(layer, members.initial_weights(self._embeddings[table]))
+        arrays = _initial_weights(self._embeddings[table])
+        if keras_3 is None:
+            members.pass_initial_weights(layer, arrays)
+        elif arrays is not None:
+            layer.build(None)
+            layer.set_weights(arrays)
         return layer
 
     def initializers(self) -> list[Any]:
@@ -336,7 +342,7 @@ class _Given:
         return [self._initializer(one) for one in self._embeddings]
 
     def _initializer(self, embedding: keras.layers.Layer) -> Any:
-        arrays = members.initial_weights(embedding)
+        arrays = _initial_weights(embedding)
         if arrays is None:
             return getattr(embedding, "embeddings_initializer", None)
         rows = np.asarray(arrays[0], np.float32)
@@ -348,6 +354,13 @@ class _Given:
                 f"table, got {rows.shape}"
             )
         return keras.initializers.Constant(rows)
+
+
+def _initial_weights(layer: keras.layers.Layer) -> Any:
+    """The arrays of the layer's `weights=`, by which Keras 3 has built it; or None."""
+    if keras_3 is None:
+        return members.initial_weights(layer)
+    return layer.get_weights() if layer.built else None
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_R
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.allgather_strings import allgather_strings
+from sok_compat.runtime.tf_versions import variable_of
 from sok_compat.tables.rows.row_writes import write_rows
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _only_weight(layer: keras.layers.Layer) -> tf.Variable:
         raise ValueError(
             f"{layer.name!r} must have one weight, its table, got {[one.name for one in weights]}"
         )
-    return weights[0]
+    return variable_of(weights[0])
 
 
 def _blocks(rows: int, columns: int, most_floats: int = _BLOCK_FLOATS) -> Iterator[tuple[int, int]]:

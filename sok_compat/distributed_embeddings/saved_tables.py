@@ -16,7 +16,7 @@ from sok_compat.checkpoint.parts.saved_parts import PartsSaveable
 from sok_compat.checkpoint.parts.whole_variable import NotedSlots, WholeVariable
 from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
 from sok_compat.distributed_embeddings.planning.strategy import REPLICATED
-from sok_compat.runtime.tf_versions import Trackable
+from sok_compat.runtime.tf_versions import Trackable, variable_of
 from sok_compat.tables.stored.description import describe
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table import Table
@@ -49,7 +49,7 @@ class SavedTables(Trackable):
             weights = [place] if isinstance(place, Table) else place.weights
             if number in self._noted or not weights:
                 continue
-            variable = weights[0]
+            variable = weights[0] if isinstance(place, Table) else variable_of(weights[0])
             self._noted.add(number)
             storage = place.storage if isinstance(place, Table) else NotedSlots()
             if not isinstance(place, Table):
@@ -98,4 +98,6 @@ class SavedTables(Trackable):
             raise ValueError(
                 f"{layer.name!r} has no weights before a call: there is nothing to save"
             )
-        return WholeVariable(layer.weights[0], Storage(parts=parts), self._of_layer.ranks)
+        return WholeVariable(
+            variable_of(layer.weights[0]), Storage(parts=parts), self._of_layer.ranks
+        )

@@ -10,6 +10,7 @@ from sok_compat.distributed_embeddings.python.layers import dist_model_parallel 
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.runtime.settings import ROW_DTYPE
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
+from sok_compat.runtime.tf_versions import variable_of
 from tests.support.behaviors import IS_TF1, initialize
 
 IDS = [tf.constant([1, 3, 3]) if not IS_TF1 else np.array([1, 3, 3])] * 3
@@ -30,7 +31,7 @@ def nearest(values, dtype):
 
 
 def row_dtypes(layer):
-    return [weight.row_dtype.name for weight in layer.weights]
+    return [variable_of(weight).row_dtype.name for weight in layer.weights]
 
 
 def test_the_variable_dtype_counts(dtype):

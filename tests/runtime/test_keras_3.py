@@ -175,7 +175,7 @@ print("trained")
 """
 EMBEDDINGS = """
 from distributed_embeddings.python.layers.embedding import ConcatOneHotEmbedding, Embedding
-from distributed_embeddings import IntegerLookup
+from distributed_embeddings import DistributedEmbedding, IntegerLookup
 
 adam = lambda: keras.optimizers.Adam(0.01)
 ours = compiled(Embedding(48, 4, embeddings_initializer="ones"), adam)
@@ -187,6 +187,40 @@ losses(ours)
 ours.load_weights("embedding.weights.h5")
 np.testing.assert_array_equal(ours.predict(KEYS, verbose=0), before)
 
+
+def distributed(make):
+    inputs = [keras.Input((), dtype="int64") for _ in range(3)]
+    rows = make([Embedding(48, 4, "ones"), Embedding(48, 4, "ones"), Embedding(48, 2, "ones")])
+    joined = keras.layers.Concatenate()(rows(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer="ones")(joined))
+    # Others square slices of plain layers before they add them up.
+    model.compile(keras.optimizers.SGD(0.001, momentum=0.9), "mse")
+    return model
+
+
+class OneByOne(keras.layers.Layer):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+
+    def call(self, inputs):
+        return [layer(ids) for layer, ids in zip(self.layers, inputs)]
+
+
+KEYS = [np.resize(np.arange(48), 64), np.arange(64) % 16, np.arange(64) % 32]
+joined, plain = distributed(DistributedEmbedding), distributed(OneByOne)
+np.testing.assert_allclose(losses(joined), losses(plain), rtol=1e-4)
+assert [tuple(weight.shape) for weight in joined.trainable_weights[:2]] == [(96, 4), (48, 2)]
+checkpoint = tf.train.Checkpoint(model=joined, optimizer=joined.optimizer)
+path, before = checkpoint.save("saved/joined"), losses(joined)
+again = distributed(DistributedEmbedding)
+tf.train.Checkpoint(model=again, optimizer=again.optimizer).restore(path)
+np.testing.assert_allclose(losses(again), before, rtol=1e-5)
+joined.save_weights("joined.weights.h5")
+again.load_weights("joined.weights.h5")
+np.testing.assert_array_equal(again.predict(KEYS, verbose=0), joined.predict(KEYS, verbose=0))
+
+KEYS = np.append(np.arange(48), rng.integers(0, 48, 144)).reshape(64, 3)
 inputs, numbered = keras.Input((3,), dtype="int64"), IntegerLookup(100)
 pooled = keras.Model(inputs, Embedding(101, 2, combiner="sum")(numbered(inputs)))
 print(pooled(KEYS * 1000).shape, numbered.get_vocabulary()[:3])
@@ -194,17 +228,25 @@ print(ConcatOneHotEmbedding([48, 48, 48], 2)(KEYS).shape)
 """
 
 
+_OF_DISTRIBUTED_EMBEDDINGS = (
+    *("distributed_embedding", "embedding_lookup", "integer_lookup", "row_dtypes_of_layers"),
+    "saved_layers",
+)
 OF_BOTH_KERASES = [
-    "distributed_embeddings/test_embedding_lookup",
+    *(f"distributed_embeddings/test_{name}" for name in _OF_DISTRIBUTED_EMBEDDINGS),
     *("eager/test_keras_models", "eager/test_checkpoints", "eager/test_functions"),
     *("eager/test_resources", "eager/test_training", "layers/test_input_errors"),
     *("layers/test_layer_handles", "layers/test_lookup", "layers/test_ragged_inputs"),
-    *("layers/test_tf_distributed_embedding", "optimizers/test_dense_gradients"),
-    *("optimizers/test_keras_optimizers", "optimizers/test_moving_averages"),
-    *("optimizers/test_optimizer_scope", "optimizers/test_training_idioms"),
-    *("tables/test_table_training", "tables/test_undeclared_capacity"),
-    *("variables/test_embedding_variable", "variables/test_initializers"),
-    *("variables/test_kept_rows", "variables/test_row_updates"),
+    *("layers/test_tf_distributed_embedding", "lookup/test_xla"),
+    *("optimizers/test_dense_gradients", "optimizers/test_keras_optimizers"),
+    *("optimizers/test_moving_averages", "optimizers/test_optimizer_scope"),
+    *("optimizers/test_sok_optimizers", "optimizers/test_stock_updates"),
+    *("optimizers/test_training_idioms", "runtime/test_strategies"),
+    *("saver/test_headed_dumps", "saver/test_steps_beside_saves"),
+    *("sok2/test_eviction_in_eager_mode", "sok2/test_variables", "tables/test_key_history"),
+    *("tables/test_row_dtypes", "tables/test_table_training", "tables/test_undeclared_capacity"),
+    *("variables/test_embedding_variable", "variables/test_indices_in_graphs"),
+    *("variables/test_initializers", "variables/test_kept_rows", "variables/test_row_updates"),
     *("variables/test_rows_of_gradients", "variables/test_stock_initializers"),
     "variables/test_writes_by_index",
 ]

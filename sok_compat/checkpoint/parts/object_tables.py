@@ -100,8 +100,9 @@ def short_titles(table: Table | WholeVariable, slots: Sequence[tf.Variable]) -> 
     """
     titles: list[str] = []
     counts: collections.Counter[str] = collections.Counter()
-    # Keras numbers the slots of optimizers that are created again.
-    of_table = re.compile(rf"(.*)/{re.escape(table.table_name)}(_\d+)?/(.*)")
+    # Keras numbers the slots of optimizers that are created again; Keras 3 has `_` for `/`.
+    owner = re.escape(table.table_name).replace("/", "[/_]")
+    of_table = re.compile(rf"(.*)/{owner}(_\d+)?[/_](.*)")
     for slot in slots:
         name = slot.name.partition(":")[0]
         around = of_table.fullmatch(f"/{name}/")

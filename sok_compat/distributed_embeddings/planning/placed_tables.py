@@ -10,12 +10,14 @@ import tensorflow as tf
 
 from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_ROWS
 from sok_compat.runtime.devices import can_use_gpus
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_3
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Placement, Table
 from sok_compat.tables.first_value import FirstValue, Initializer, parse_initializer
 from sok_compat.tables.stored.description import PARTS
 from sok_compat.tables.stored.saved_part import SavedPart
 from sok_compat.tables.stored.storage import Storage
+from sok_compat.training.keras_3_tables import TableVariable
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.planning.plan import FusedTable
@@ -36,6 +38,9 @@ class TableLayer(keras.layers.Layer):
         super().__init__(trainable=config.get("trainable", True), autocast=False)
         self._config = config
         self.embeddings = table
+        if keras_3 is not None:
+            self.rows = TableVariable(table)
+            self.rows.de_local = True
         self.built = True
 
     def get_config(self) -> dict[str, Any]:
