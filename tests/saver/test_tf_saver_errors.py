@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
-from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS
+from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS, OptimizerCase
 from tests.support.saves.saved_table import DIM, SavedTable, assert_rows_equal
 from tests.support.sessions import initialized_session
 
@@ -110,6 +110,33 @@ def test_slots_made_after_the_saver(make_table, tmp_path):
         ),
     ):
         saver.save(session, str(tmp_path / "model"))
+
+
+class WithRowsById(tf1.train.GradientDescentOptimizer):
+    """Makes an ordinary variable for each table, by make(optimizer, table)."""
+
+    def __init__(self, make):
+        super().__init__(0.1)
+        self._make = make
+
+    def _create_slots(self, var_list):
+        for variable in var_list:
+            self._make(self, variable)
+
+
+@pytest.mark.parametrize("make", [
+    lambda optimizer, table: optimizer._get_or_make_slot(table, 0.5 * table, "x", "Slow"),
+    lambda optimizer, table: optimizer._get_or_make_slot_with_initializer(
+        table, tf1.zeros_initializer(), tf.TensorShape([table.shape[0], 1]), tf.float32, "x", "Slow"
+    ),
+    lambda optimizer, table: tf1.get_variable(
+        f"{table.op.name}/Slow", table.shape, initializer=tf1.zeros_initializer(), trainable=False
+    ),
+], ids=["of its rows", "a number a row", "without a slot"])  # fmt: skip
+def test_variables_by_row_id_are_refused(make_table, make):
+    make_table(optimizer=OptimizerCase("", lambda: WithRowsById(make), needs_scope=False))
+    with pytest.raises(NotImplementedError, match="EmbeddingVariable/Slow:0.*not know its keys"):
+        tf1.train.Saver()
 
 
 def test_savers_without_tables_are_as_ever(make_table, tmp_path):

@@ -173,7 +173,8 @@ def with_tables(names_to_saveables: Any) -> Any:
       graph is saved as parts, a list of one saveable, which raises when it is run.
 
     Raises:
-      NotImplementedError: there is a table in eager mode.
+      NotImplementedError: there is a table in eager mode, or an optimizer's variable has rows of a
+        table and is none of its slots.
     """
     is_dict = isinstance(names_to_saveables, dict)
     items = _items(names_to_saveables)
@@ -207,6 +208,7 @@ def with_tables(names_to_saveables: Any) -> Any:
     for table in tables.values():
         saveables.append(_saveable(table, names))
     others, companions = _without_companions(others, tables.values())
+    _raise_for_rows_by_id(others, tables.values())
     saveables += [*companions, *_first_rows(tables.values(), names)]
     if is_dict:
         return {**dict(others), **{saveable.name: saveable for saveable in saveables}}
@@ -267,6 +269,22 @@ def _without_companions(others, tables):
         else:
             kept.append((name, variable))
     return kept, companions
+
+
+def _raise_for_rows_by_id(others, tables):
+    """Raises for optimizers' ordinary variables of tables: their rows follow a rank's row ids."""
+    capacities = {table.capacity for table in tables}
+    for _, variable in others:
+        if not isinstance(variable, Variable) or variable.trainable or not variable.shape.rank:
+            continue
+        num_rows = variable.shape.as_list()[0]
+        table = owner_by_name(variable.op.name, tables) if num_rows in capacities else None
+        if table is not None and num_rows == table.capacity:
+            raise NotImplementedError(
+                f"{variable.name}, which an optimizer has made for the table {table.table_name}, "
+                "does not know its keys: start it as a constant of the table's shape, in "
+                "sok_compat.OptimizerScope, or leave it out of tf.train.Saver"
+            )
 
 
 def _first_rows(tables, names):
