@@ -21,7 +21,7 @@ class IncrementalSaverHook(tf.compat.v1.train.SessionRunHook):
     """Saves increments, next to a tf.train.CheckpointSaverHook that saves whole checkpoints.
 
     Added by sok_compat. `MonitoredTrainingSession(checkpoint_dir=...)` and estimators bring that
-    hook. With several ranks, each has an IncrementalSaverHook; rank 0's folder and times count.
+    hook. With several ranks, each has an IncrementalSaverHook; rank 0's folders and times count.
 
         saver = sok.IncrementalSaver()
         hook = sok.IncrementalSaverHook(saver, folder, save_secs=60)
@@ -89,10 +89,11 @@ class IncrementalSaverHook(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
         """Starts counting; the other hook saves the session's initial state."""
         del coord
-        mine: list[Any] = [self._path, self._seconds, self._num_steps]
+        changes_dir = None if self._changes_dir is None else os.fspath(self._changes_dir)
+        mine: list[Any] = [self._path, self._seconds, self._num_steps, changes_dir]
         if has_shared_tables(self._graph):
             mine = value_of_rank_0("increments_of_session", lambda: mine, self._graph)
-        path, seconds, steps = mine
+        path, seconds, steps, self._changes_dir = mine
         self._path_of_all = path
         self._steps = saving_steps(seconds, steps, self._graph)
         self._steps.note_saved(int(session.run(self._global_step)))

@@ -48,9 +48,9 @@ def in_session(folder):
         model = IncrementalModel(SIZE, RANK)
         # Rank 0's folder counts.
         mine = folder if RANK == 0 else f"{folder}/nowhere"
-        changes = f"{mine}/changes"
+        changes = f"{mine}/changes" if RANK == 0 else None
         hook = sok.IncrementalSaverHook(model.saver, mine, save_steps=2, changes_dir=changes)
-        problem = ""
+        written, problem = [], ""
         try:
             with tf1.train.MonitoredTrainingSession(
                 checkpoint_dir=mine,
@@ -61,8 +61,9 @@ def in_session(folder):
             ) as session:
                 for _ in range(5):
                     session.run(model.step, model.feeds(BATCHES[0]))
-                written = sorted(os.listdir(changes))
-                shutil.rmtree(changes)  # the last checkpoint's cannot be written
+                if changes:
+                    written = sorted(os.listdir(changes))
+                    shutil.rmtree(changes)  # the last checkpoint's cannot be written
         except (OSError, tf.errors.UnknownError) as error:
             problem = str(error)
         paths = model.saver.last_checkpoints
