@@ -20,7 +20,7 @@ _around_slots: list[Callable[..., Any]] = []  # see around_slots
 
 def raise_under_several_replicas(user: str) -> None:
     """Raises RuntimeError in the scope of a tf.distribute strategy with several replicas or
-    workers, which names the user: what was called."""
+    workers; `user` is what was called, for the message."""
     if not distribute.has_strategy():
         return
     strategy = distribute.get_strategy()

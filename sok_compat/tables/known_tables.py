@@ -25,6 +25,9 @@ def note_eager_table(table: TableInterface) -> None:
 def connected_ranks(user: str = "sok_compat.tables.connected_ranks()") -> Ranks:
     """Returns the Ranks of this process, connected: Horovod's, if the script initialized it.
 
+    Args:
+      user: what calls this, for messages.
+
     Raises:
       RuntimeError: the script was launched as one of several ranks, but Horovod is not ready.
     """

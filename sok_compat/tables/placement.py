@@ -54,6 +54,7 @@ class Placement:
         """Rank floormod(key, number of ranks) owns a key, as in SparseOperationKit and DeepRec.
 
         Args:
+          ranks: the Ranks.
           num_keys: those of a table without a hash index on all ranks; 0: capacity * ranks.
         """
         return cls(PlacementKind.MODULO, ranks, num_keys=num_keys)

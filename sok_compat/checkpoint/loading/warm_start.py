@@ -28,6 +28,7 @@ def assign_from(
     that it owns, whichever rank saved them. If something does not fit, the table stays as it was.
 
     Args:
+      table: the Table, initialized.
       source: the prefix of a checkpoint, in any layout; a folder with checkpoints, of which the
         latest is chosen now; or a folder of dumps, written by dump_to_files, sok.Saver or
         `python -m sok_compat.checkpoint import`.

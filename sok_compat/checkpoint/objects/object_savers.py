@@ -167,7 +167,7 @@ def _raise_for_ordinary_slots(others, tables):
         table = owner_by_name(variable.name.partition(":")[0], known)
         raise NotImplementedError(
             f"{variable.name}, which an optimizer has made for the table {table.table_name}, does "
-            "not know its keys: make the optimizer without use_ema"
+            "not know its keys: make the optimizer without it, as use_ema=False leaves out averages"
         )
 
 

@@ -27,6 +27,7 @@ def dump_to_files(table: Table, folder: str | os.PathLike[str] | tf.Tensor) -> t
     none of it.
 
     Args:
+      table: the Table.
       folder: created if it is missing. Files of an earlier dump are replaced when the new ones are
         complete.
 
@@ -46,6 +47,8 @@ def restore_from_files(
     The files may come from any number of ranks, with keys as int64 or uint32.
 
     Args:
+      table: the Table, initialized.
+      folder: of the dump.
       name: of the dumped table; the table's own if None.
 
     Returns:
@@ -66,6 +69,7 @@ def set_rows(table: Table, rows: Any) -> tf.Operation:
     """Replaces a table's contents by the keys 0..n-1 with the given rows.
 
     Args:
+      table: the Table, initialized.
       rows: float32 [n, dim], or a list or tuple of such, concatenated along the first axis.
 
     Returns:
@@ -87,6 +91,7 @@ def assign_rows(table: Table, keys: Any, rows: Any) -> tf.Operation:
     rows, and each takes the keys that it owns.
 
     Args:
+      table: the Table, initialized.
       keys: int64 [n], n >= 1: an array, list or tensor.
       rows: float32 [n, dim].
 

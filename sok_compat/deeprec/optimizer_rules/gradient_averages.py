@@ -139,7 +139,8 @@ def _average(gradient: _Gradient, variable: tf.Variable) -> _Gradient:
 def _average_over_ranks(gradient: _Gradient, table: Any, name: str) -> _Gradient:
     """The average over ranks, marked for `is_reduced`.
 
-    The gradient of a table with rows on several ranks, else None, is already the sum over ranks.
+    `table` is the gradient's, if it has rows on several ranks, else None; a table's gradient is
+    already the sum over ranks.
     """
     job = active_job()
     if table is not None:

@@ -29,8 +29,8 @@ def l2_threshold_of(option: EmbeddingVariableOption) -> float | None:
 def history_of(
     option: EmbeddingVariableOption, steps_to_live: int | None, num_ranks: int
 ) -> KeyHistory | None:
-    """The KeyHistory of an embedding variable's table on one rank, of those that share the keys,
-    and a Bloom filter's capacity; None if it needs none."""
+    """The KeyHistory of an embedding variable's table on one rank; None if it needs none. num_ranks
+    ranks share the keys, and a Bloom filter's capacity."""
     key_filter = option.filter_strategy
     freq = getattr(key_filter, "filter_freq", 0)
     evicts = bool(steps_to_live_of(option, steps_to_live) or l2_threshold_of(option))
