@@ -138,7 +138,7 @@ def test_the_command(trainer, tmp_path, capsys):
     [
         (["--model", "tests.nothing:build"], "'tests.nothing:build' is not MODULE:FUNCTION"),
         (["--model", "os:sep"], "'os:sep' is no function"),
-        (["--model", "os:getcwd", "--keep", "0"], "must be at least 1, got '0'"),
+        (["--model", "os:getcwd", "--keep", "0"], "must be at least 2, got '0'"),
     ],
 )
 def test_arguments(wrong, message, capsys):
