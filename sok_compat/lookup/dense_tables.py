@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from sok_compat.lookup.perfect_hash import PerfectHash
 from sok_compat.lookup.pooling import pool_rows
 from sok_compat.runtime.checked import checked
 
 if TYPE_CHECKING:
     from sok_compat.lookup.initial_rows import InitialRows
+    from sok_compat.lookup.perfect_hash import PerfectHash
     from sok_compat.lookup.table_lookup import Lookup
     from sok_compat.tables.table import Table
 
