@@ -17,8 +17,9 @@ tf1 = tf.compat.v1
 
 
 @pytest.fixture
-def trainer(graph, tmp_path):
+def trainer(graph, tmp_path, monkeypatch):
     """save(number) trains and saves a version, of which 3 and 6 are whole; returns its path."""
+    monkeypatch.chdir(tmp_path)
     made = Trainer()
     with tf1.Session() as session:
         session.run(made.init)
@@ -29,6 +30,7 @@ def trainer(graph, tmp_path):
                 return made.save(session, f"{tmp_path}/trained", number, is_whole=number % 3 == 0)
 
         yield save
+    assert not os.path.exists("model.index")  # nothing is saved once more, by a default name
 
 
 def number_in(version):

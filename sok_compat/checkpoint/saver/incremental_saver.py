@@ -137,7 +137,7 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
         return path
 
     def _saving(self, session, feeds):
-        return _Saving(session, self._of_increments.saved_id, feeds)
+        return _Saving(session, self.saver_def, self._of_increments.saved_id, feeds)
 
     def _save_whole(self, problem, *args):
         _logger.info("saving a whole checkpoint instead of an increment: %s", problem)
@@ -264,11 +264,12 @@ class _Saving(SessionInterface):
     id: the checkpoint's; '' before, and without tables.
     """
 
-    def __init__(self, session, id_tensor, feeds):
+    def __init__(self, session, saver_def, id_tensor, feeds):
         """`feeds`: in addition to the caller's."""
         if not isinstance(session, SessionInterface):
             raise TypeError(f"IncrementalSaver needs a session, got {type(session).__name__}")
         self._session, self._id_tensor, self._feeds = session, id_tensor, feeds
+        self._save_tensor = saver_def.save_tensor_name
         self.id = ""
 
     @property
@@ -288,11 +289,13 @@ class _Saving(SessionInterface):
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        """As the session's; also learns the id."""
+        """As the session's; also learns the id from the run that saves: another would save again,
+        under the default name."""
         feeds = {**(feed_dict or {}), **self._feeds}
-        ids = [] if self._id_tensor is None else [self._id_tensor]
-        fetched, saved = self._session.run([fetches, ids], feeds, options, run_metadata)
-        self.id = saved[0].decode() if saved else ""
+        if fetches != self._save_tensor or self._id_tensor is None:
+            return self._session.run(fetches, feeds, options, run_metadata)
+        fetched, saved = self._session.run([fetches, self._id_tensor], feeds, options, run_metadata)
+        self.id = saved.decode()
         return fetched
 
 
