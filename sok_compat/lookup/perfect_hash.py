@@ -51,7 +51,7 @@ def find_perfect_hash(keys: np.ndarray) -> tuple[PerfectHash, np.ndarray]:
     """
     if not keys.size:
         return PerfectHash(np.int64(0), np.zeros(1, np.int32)), np.zeros(0, np.int64)
-    random = np.random.default_rng(0)
+    random = np.random.default_rng()  # so that nobody can choose keys that have none
     for seed in random.integers(2**63, size=_MOST_SEEDS):
         buckets, first = _buckets_and_first_slots(keys, seed, keys.size, np)
         displacements = _displacements(buckets, first, random)
