@@ -55,15 +55,9 @@ def set_comm_tool(comm_tool: str) -> None:
 
 
 def initialized_ranks(user: str) -> Ranks:
-    """Returns the Ranks that share the tables. One process alone may do without `init`.
-
-    Raises:
-      RuntimeError: `init` has not been called, and there are several ranks.
-    """
-    if _comm_tool is None and launched_size() == 1 and current_ranks().size == 1:
-        tell_tensorflow_of_tables()
-        return connected_ranks(user)
+    """Returns the Ranks that share the tables; as for `check_initialized`."""
     check_initialized(user)
+    tell_tensorflow_of_tables()
     return connected_ranks(user)
 
 
@@ -173,8 +167,10 @@ def _job(user: str) -> Job:
 
 
 def check_initialized(user: str) -> None:
-    """Raises RuntimeError, with the name of the caller, unless `init` has been called."""
-    if _comm_tool is None:
+    """Raises RuntimeError, with the name of the caller, if there are several ranks and `init` has
+    not been called."""
+    is_alone = launched_size() == 1 and current_ranks().size == 1
+    if _comm_tool is None and not is_alone:
         raise RuntimeError(f"{user} needs sok.init: call sok.init() first, on all ranks")
 
 

@@ -29,9 +29,14 @@ def test_init(sok):
 
 
 def test_calls_before_init(sok, monkeypatch):
-    """One process alone makes variables before it; several ranks do not."""
+    """One process alone does without it; several ranks do not."""
     monkeypatch.setattr(sok.communication, "_comm_tool", None)
-    assert sok.DynamicVariable(3).num_gpus == 1 and sok.Variable(ROWS).num_gpus == 1
+    ids = tf.ragged.constant([[4, 1]], tf.int64)
+    for variable, row in ((sok.DynamicVariable(2, "ones"), [2, 2]), (sok.Variable(ROWS), [10, 12])):
+        assert variable.num_gpus == 1
+        found = sok.lookup_sparse(variable, ids, combiners="sum")
+        np.testing.assert_array_equal(found, [row])
+    assert (sok.communication.rank(), sok.communication.num_ranks()) == (0, 1)
     monkeypatch.setattr(sok.communication, "launched_size", lambda: 2)
     for call in (
         lambda: sok.DynamicVariable(3),
