@@ -56,10 +56,10 @@ def lookup_batch_at_owner(
             requested_weights=[_weights(lookup) for lookup in lookups],
             requested_counts=[_counts_at_owner(lookup, outputs_of_rank) for lookup in lookups],
             replies=[replies] * len(lookups),
-            reply_splits=None,
-            reply_weights=None,
+            reply_splits=[],
+            reply_weights=[],
             reply_counts=[_counts_of_owner(lookup, outputs_of_rank) for lookup in lookups],
-            factors=None,
+            factors=[],
             collective=collective,
         )
         # Ranks that receive do not know the combiners.

@@ -233,6 +233,8 @@ def _request_of_owners(
     group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor]
 ) -> ShardedRequest:
     """Returns the requests that this rank received, in this step or prefetched."""
+    # Owners of initial rows need the key of each reply: they send no sums.
+    asked = [lookup.without_bags() if lookup.new_keys.initial_rows else lookup for lookup in group]
     described = _description_of_requests(group)
 
     def send_request(inputs, collective):
@@ -244,7 +246,7 @@ def _request_of_owners(
             row_splits=row_splits,
             weights=weights,
             collective=collective,
-            combiners=_combiners(group),
+            combiners=_combiners(asked),
             dims=_dims(group),
             key_bytes=[lookup.table.key_dtype.size for lookup in group],
             has_gradients=_has_gradients(group),
@@ -256,7 +258,7 @@ def _request_of_owners(
         requested = tf.nest.flatten(send_request(inputs, collective))
         return _with_rows_ahead(group, requested)
 
-    inputs = [*keys, *inverse, *_row_splits(group), *_weights(group)]
+    inputs = [*keys, *inverse, *_row_splits(asked), *_weights(asked)]
     prefetched = prefetched_request(inputs, prefetch_request)
     names = [lookup.table.table_name for lookup in group]
     collective = begin_collective(*described, tables=names)
@@ -265,7 +267,12 @@ def _request_of_owners(
         if prefetched is None
         else _in_lists(prefetched, len(group))
     )
-    return ShardedRequest._make([*requested, collective])
+    request = ShardedRequest._make([*requested, collective])
+    for i, own in enumerate(group):
+        if asked[i] is not own:
+            request.reply_splits[i] = _row_splits([own])[0]
+            request.reply_weights[i] = _weights([own])[0]
+    return request
 
 
 def _in_lists(tensors: list[tf.Tensor], size: int) -> list[list[tf.Tensor]]:

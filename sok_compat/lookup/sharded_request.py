@@ -17,8 +17,8 @@ class ShardedRequest(NamedTuple):
     requested_weights: list
     requested_counts: list
     replies: list
-    reply_splits: list | None  # None: replies are not pooled
-    reply_weights: list | None
+    reply_splits: list  # empty: replies are not pooled
+    reply_weights: list
     reply_counts: list
-    factors: list | None
+    factors: list
     collective: tf.Tensor

@@ -21,8 +21,7 @@ class Lookup:
     combiner: of bags, 'sum' or 'mean' (over all keys of the bag, with repeats; with weights, over
       the sum of weights).
     weights: float32 [num_keys], factors of the rows in a bag; None: 1. They get no gradient.
-    new_keys: the NewKeys, what happens to keys without a row. With initial_rows, lookups on several
-      ranks do not pool.
+    new_keys: the NewKeys, what happens to keys without a row.
     """
 
     table: Table
@@ -42,14 +41,12 @@ class Lookup:
             raise ValueError(
                 f"weights need row_splits: the lookup in {self.table.table_name} has none"
             )
-        is_pooled = self.row_splits is not None and self.table.placement.is_spread
-        if self.new_keys.initial_rows is not None and is_pooled:
-            raise NotImplementedError(
-                f"a lookup in {self.table.table_name} on {self.table.ranks.size} ranks can give "
-                "initial rows without pooling only: pool the rows that it returns"
-            )
 
     def inserting(self, insert: Insert) -> Lookup:
         """The lookup whose new keys get rows as in `lookup_group`."""
         new_keys = dataclasses.replace(self.new_keys, insert=insert)
         return dataclasses.replace(self, new_keys=new_keys)
+
+    def without_bags(self) -> Lookup:
+        """The lookup of the row of each key."""
+        return dataclasses.replace(self, row_splits=None, combiner="none", weights=None)
