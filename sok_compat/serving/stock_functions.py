@@ -138,10 +138,10 @@ def _column_keys(given: _Attributes) -> _Made:
         sizes = tf.reduce_sum(tf.cast(is_value, tf.int64), axis=1)
         return keys, tf.concat([[0], tf.cumsum(sizes)], 0)
 
-    def compute(*features):
-        return _by_argument(map(keys_of, features, given.integers("num_buckets")))
+    def compute(*inputs):  # features, then masks, which only graphs with tables use
+        return _by_argument(map(keys_of, inputs[: len(types)], given.integers("num_buckets")))
 
-    return types, compute
+    return types + [tf.int32] * len(types), compute
 
 
 def _row_splits(given: _Attributes) -> _Made:

@@ -3,19 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import tensorflow as tf
 
+from sok_compat.deeprec.columns.column_keys import DenseFeature, split_features
 from sok_compat.deeprec.columns.embedding_columns import (
     CategoricalColumnWithEmbedding,
     EmbeddingVariableColumn,
     source_of,
 )
 from sok_compat.deeprec.columns.stock_functions import of_tensorflow
-from sok_compat.deeprec.lookups.adaptive_lookup import AdaptiveIds
+from sok_compat.deeprec.lookups.adaptive_lookup import (
+    AdaptiveBags,
+    AdaptiveIds,
+    pooled_adaptive,
+)
+from sok_compat.deeprec.lookups.group_lookup import COMBINERS, whole_of
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
+from sok_compat.lookup.dense_tables import tables_are_dense
 from sok_compat.runtime.checked import checked
 from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.tf_versions.columns import feature_columns as stock
@@ -72,7 +80,7 @@ class AdaptiveCategoricalColumn(stock.CategoricalColumn, _Fields):
         keys = self.of_keys.keys_of(ids)
         values = ids.values if ids.dtype == tf.string else tf.strings.as_string(ids.values)
         buckets = tf.strings.to_hash_bucket_fast(values, self.hash_bucket_size)
-        mask = _mask_of_ids(self._mask(inputs), keys)
+        mask = _mask_of_ids(self.mask(inputs), keys)
         if ids.dtype == tf.string:
             return AdaptiveIds(keys, buckets, mask)
         is_taken = tf.logical_or(tf.equal(mask, 0), ids.values >= 0)
@@ -81,7 +89,8 @@ class AdaptiveCategoricalColumn(stock.CategoricalColumn, _Fields):
         of_kept = [tf.boolean_mask(each, is_taken) for each in (buckets, mask)]
         return AdaptiveIds(keys, *of_kept)
 
-    def _mask(self, inputs):
+    def mask(self, inputs: Any) -> tf.Tensor:
+        """The mask among the features, of its own shape and dtype."""
         try:
             return inputs.get(_mask_feature(self.name))
         except ValueError as error:  # a feature is missing
@@ -97,21 +106,92 @@ class AdaptiveEmbeddingColumn(EmbeddingVariableColumn):
     """An embedding column over an AdaptiveCategoricalColumn."""
 
     def _get_dense_tensor(self, inputs, weight_collections=None, trainable=None):
+        pair = self.variables(weight_collections, self.trainable and trainable)
+        ids = inputs.get(self.categorical_column)
+        return ids.pooled(*pair, self.combiner, self.max_norm, f"{self.name}_weights")
+
+    @property
+    def may_be_grouped(self) -> bool:
+        """Whether lookups by bags support its settings."""
+        return self.combiner in COMBINERS and self.max_norm is None
+
+    def variables(self, collections: list[str] | None, trainable: bool) -> tuple[Any, Any]:
+        """Makes or finds (the ordinary variable, the embedding variable) in the current scope."""
         source = self.categorical_column
-        ids = inputs.get(source)
-        is_trainable = self.trainable and trainable
         variable = source.of_keys.make_variable(
-            _EV_WEIGHTS, self.dimension, self.initializer, is_trainable, weight_collections
+            _EV_WEIGHTS, self.dimension, self.initializer, trainable, collections
         )
         ordinary = tf1.get_variable(
             _HASH_WEIGHTS,
             [source.hash_bucket_size, self.dimension],
             tf.float32,
             self.initializer,
-            trainable=is_trainable,
-            collections=weight_collections,
+            trainable=trainable,
+            collections=collections,
         )
-        return ids.pooled(ordinary, variable, self.combiner, self.max_norm, f"{self.name}_weights")
+        return ordinary, variable
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AdaptiveColumnLookup:
+    """The lookup of an AdaptiveEmbeddingColumn by bags of ids.
+
+    ids: AdaptiveIds, or the DenseFeatures of AdaptiveBags.
+    """
+
+    column: AdaptiveEmbeddingColumn
+    ids: Any
+    ordinary: Any
+    variable: Any
+
+    @classmethod
+    def of(
+        cls, column: Any, features: Any, inputs: Any, collections: list[str], trainable: bool
+    ) -> AdaptiveColumnLookup | tf.Tensor:
+        """Makes or finds the variables. Returns the pooled rows if they cannot be grouped."""
+        pair = column.variables(collections, column.trainable and trainable)
+        source = column.categorical_column
+        is_whole = None not in map(whole_of, pair)
+        is_grouped = is_whole and column.may_be_grouped and not tables_are_dense()
+        ids = _dense_features(source, features, inputs) if is_grouped else None
+        ids = inputs.get(source) if ids is None else ids
+        if is_grouped and (isinstance(ids, tuple) or ids.keys.shape.rank == 2):
+            return cls(column, ids, *map(whole_of, pair))
+        return ids.pooled(*pair, column.combiner, column.max_norm, f"{column.name}_weights")
+
+    @property
+    def combiner(self) -> str:
+        """The column's; 'sum', which takes fewer ops, where samples have at most one id."""
+        is_single = isinstance(self.ids, tuple) and self.ids[0].values.shape[1:].num_elements() == 1
+        return "sum" if is_single else self.column.combiner
+
+
+def look_up_adaptive(lookups: Sequence[AdaptiveColumnLookup]) -> list[tf.Tensor]:
+    """The pooled rows [batch, dim] for each."""
+    dense = [lookup for lookup in lookups if isinstance(lookup.ids, tuple)]
+    splits = iter(split_features([feature for lookup in dense for feature in lookup.ids]))
+    bags = {own: AdaptiveBags(next(splits), next(splits).keys, next(splits)) for own in dense}
+    return pooled_adaptive(
+        [lookup.variable for lookup in lookups],
+        [lookup.ordinary for lookup in lookups],
+        [bags[lookup] if lookup in bags else lookup.ids.in_bags() for lookup in lookups],
+        [lookup.combiner for lookup in lookups],
+    )
+
+
+def _dense_features(source, features, inputs):
+    """The DenseFeatures of AdaptiveBags; None if TensorFlow has to transform the feature."""
+    keys = DenseFeature.of(source.of_keys, features)
+    if keys is None:
+        return None
+    mask = tf.reshape(source.mask(inputs), [-1])
+    mask = tf.cast(mask, tf.int32)
+    buckets = dataclasses.replace(keys, num_buckets=source.hash_bucket_size, mask=mask, taken=1)
+    return (
+        dataclasses.replace(keys, mask=mask, taken=1),
+        buckets,
+        dataclasses.replace(buckets, taken=0),
+    )
 
 
 @of_tensorflow

@@ -27,10 +27,14 @@ class DenseFeature:
 
     values: [batch] or [batch, values]; '' and -1 are no value.
     num_buckets: values are hashed to so many keys; 0: values are keys, those below 0 none.
+    mask: int32 [number of values], or [batch], 0 or 1; None if all values become keys.
+    taken: the entry of the mask of those that do. With 1, values below 0 do not.
     """
 
     values: tf.Tensor
     num_buckets: int
+    mask: tf.Tensor | None = None
+    taken: int = -1
 
     @classmethod
     def of(
@@ -61,15 +65,18 @@ class DenseFeature:
 def split_features(features: Sequence[DenseFeature]) -> list[SplitKeys]:
     """The keys int64 and row splits of features, in their order.
 
-    When run, raises tf.errors.InvalidArgumentError if a feature has more than 2^31 - 1 values.
+    When run, raises tf.errors.InvalidArgumentError if a feature has more than 2^31 - 1 values; if a
+    mask has another size, or values other than 0 and 1.
     """
     if not features:
         return []
     with tf.device("CPU"):
+        none = tf.constant([], tf.int32)
         keys, splits = ops.sok_column_keys(
             features=[feature.values for feature in features],
+            masks=[none if feature.mask is None else feature.mask for feature in features],
             num_buckets=[feature.num_buckets for feature in features],
-            N=len(features),
+            taken=[feature.taken for feature in features],
         )
     for feature, own in zip(features, splits):
         batch_size = tf.compat.dimension_value(feature.values.shape[0])

@@ -10,7 +10,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.deeprec.columns.adaptive_columns import with_masks
+from sok_compat.deeprec.columns.adaptive_columns import (
+    AdaptiveColumnLookup,
+    AdaptiveEmbeddingColumn,
+    look_up_adaptive,
+    with_masks,
+)
 from sok_compat.deeprec.columns.column_keys import DenseFeature, split_features
 from sok_compat.deeprec.columns.embedding_columns import (
     WEIGHTS,
@@ -34,6 +39,7 @@ from sok_compat.runtime.tf_versions.columns import feature_columns as stock
 tf1 = tf.compat.v1
 
 _OF_LAYER = "embedding_columns"  # the group of columns that the script puts into none
+_ADAPTIVE = "adaptive embedding columns"
 
 
 @of_tensorflow
@@ -48,12 +54,12 @@ def input_layer(
 ) -> tf.Tensor:
     """As tf.compat.v1.feature_column.input_layer. API of DeepRec.
 
-    Looks up the embedding columns together, and those of each group_embedding_column_scope by
-    themselves: 26 columns take a few ops, where TensorFlow's take thirty each. Columns that a group
-    lookup does not support are TensorFlow's: combiner 'sqrtn', max_norm, ckpt_to_load_from, ids of
-    more than two dimensions, partitioned variables, and weighted columns outside of a scope. A
-    second call makes new variables, as in TensorFlow. Other arguments are as there;
-    cols_to_vars and cols_to_output_tensors include grouped columns.
+    Looks up the embedding columns together, those of each group_embedding_column_scope by
+    themselves, and adaptive columns by themselves: 26 columns take a few ops, where TensorFlow's
+    take thirty each. Columns that a group lookup does not support are TensorFlow's: combiner
+    'sqrtn', max_norm, ckpt_to_load_from, ids of more than two dimensions, partitioned variables,
+    and weighted columns outside of a scope. A second call makes new variables, as in TensorFlow.
+    Other arguments are as there; cols_to_vars and cols_to_output_tensors include grouped columns.
 
     Args:
       adaptive_mask_tensors: {key: mask} for each categorical_column_with_adaptive_embedding; others
@@ -124,7 +130,9 @@ def look_up_or_defer(
     collections: list[str],
     trainable: bool,
 ) -> Any:
-    """A column's tensor, or a ColumnLookup for flat_outputs; makes its variables."""
+    """A column's tensor, or its lookup for flat_outputs; makes its variables."""
+    if isinstance(column, AdaptiveEmbeddingColumn):
+        return AdaptiveColumnLookup.of(column, features, builder, collections, trainable)
     is_grouped = _group_of(column) is not None
     if not is_grouped and name_of_weights(column) == WEIGHTS:
         return dense_tensor(column, builder, weight_collections=collections, trainable=trainable)
@@ -147,16 +155,17 @@ def flat_outputs(columns: Sequence[stock.DenseColumn], found: list[Any]) -> list
 
 
 def _look_up_groups(found: list[Any]) -> list[tf.Tensor]:
-    """`found`, with the results of ColumnLookups; groups are ordered by their first column."""
-    groups: dict[Any, list[tuple[int, ColumnLookup]]] = {}
+    """`found`, with the results of lookups; groups are ordered by their first column."""
+    groups: dict[Any, list[tuple[int, Any]]] = {}
     for place, lookup in enumerate(found):
-        if isinstance(lookup, ColumnLookup):
+        if isinstance(lookup, (ColumnLookup, AdaptiveColumnLookup)):
             groups.setdefault(_group_of(lookup.column), []).append((place, lookup))
     tensors = list(found)
     for name, members in groups.items():
         places, lookups = zip(*members)
         with tf.name_scope(re.sub(r"[^\w.\\/>-]", "_", name, flags=re.ASCII)):
-            pooled = look_up_together(lookups)
+            look_up = look_up_adaptive if name == _ADAPTIVE else look_up_together
+            pooled = look_up(lookups)
         for place, tensor in zip(places, pooled):
             tensors[place] = tensor
     return tensors
@@ -185,6 +194,8 @@ def _split_keys(lookups):
 
 def _group_of(column: stock.DenseColumn) -> str | None:
     """The name of the column's group; None if it is looked up by itself."""
+    if isinstance(column, AdaptiveEmbeddingColumn):
+        return _ADAPTIVE
     if not may_be_grouped(column):
         return None
     scope = getattr(column, "group_name", None)

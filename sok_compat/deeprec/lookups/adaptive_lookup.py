@@ -4,23 +4,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from sok_compat.deeprec.lookups.ordinary_lookup import pool_ordinary
 from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
+from sok_compat.lookup.bags_of_keys import SplitKeys
+from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.initial_rows import InitialRows
+from sok_compat.lookup.new_keys import WITH_GRADIENT, NewKeys
+from sok_compat.lookup.table_lookup import Lookup
 
 _stock = tf.compat.v1.nn
 _KINDS = (EmbeddingVariable, PartitionedEmbeddingVariable)
-_POOLS = {
-    "mean": tf.sparse.segment_mean,
-    "sum": tf.sparse.segment_sum,
-    "sqrtn": tf.sparse.segment_sqrt_n,
-}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,6 +37,23 @@ class AdaptiveIds:
     buckets: tf.Tensor
     mask: tf.Tensor
 
+    def in_bags(self) -> AdaptiveBags:
+        """The ids of each sample; keys are [batch, columns], in any order."""
+        places = tf.sparse.reorder(self.keys.with_values(tf.range(tf.size(self.mask))))
+        mask = tf.gather(self.mask, places.values)
+        of_ordinary, of_variable = tf.dynamic_partition(places.values, mask, 2)
+        samples = tf.range(self.keys.dense_shape[0] + 1)
+
+        def split(values, positions):
+            sorted_samples = tf.gather(self.keys.indices[:, 0], positions)
+            row_splits = tf.searchsorted(sorted_samples, samples, out_type=tf.int64)
+            return SplitKeys(tf.gather(values, positions), row_splits)
+
+        buckets = tf.gather(self.buckets, of_variable)
+        return AdaptiveBags(
+            split(self.keys.values, of_variable), buckets, split(self.buckets, of_ordinary)
+        )
+
     def rows(self, ordinary: Any, variable: Any, partition_strategy: str) -> tf.Tensor:
         """The row of each id, float32 [number of ids, dim].
 
@@ -45,14 +63,11 @@ class AdaptiveIds:
         """
         positions = tf.dynamic_partition(tf.range(tf.size(self.mask)), self.mask, 2)
         of_ordinary, of_variable = positions
-
-        def rows_of_buckets(buckets):
-            found = _stock.embedding_lookup(ordinary, buckets, partition_strategy)
-            return tf.stop_gradient(tf.cast(found, tf.float32))
-
         rows = variable.sparse_read(
             tf.gather(self.keys.values, of_variable),
-            initial_rows=InitialRows(tf.gather(self.buckets, of_variable), rows_of_buckets),
+            initial_rows=_rows_of_buckets(
+                ordinary, tf.gather(self.buckets, of_variable), partition_strategy
+            ),
         )
         # An optimizer must not change the ordinary variable before new keys have read it: its
         # gradient has these ids.
@@ -73,18 +88,67 @@ class AdaptiveIds:
           float32 [*shape of the keys without the last dimension, dim]; zeros without ids.
         """
         rows = self.rows(ordinary, variable, "div")
-        if max_norm is None and self.keys.shape.rank == 2:
-            with tf.name_scope(name):
-                # Segments must ascend, and the indices of a feature need not.
-                places = tf.sparse.reorder(self.keys.with_values(tf.range(tf.shape(rows)[0])))
-                samples, num_samples = places.indices[:, 0], places.dense_shape[0]
-                return _POOLS[combiner](rows, places.values, samples, num_segments=num_samples)
         # The lookup of an empty sample reads the first row, and replaces it by zeros.
         rows = tf.pad(rows, [[1, 0], [0, 0]])
         places = self.keys.with_values(tf.range(1, tf.shape(rows)[0]))
         return _stock.safe_embedding_lookup_sparse(
             rows, places, None, combiner, None, name, "div", max_norm
         )
+
+
+class AdaptiveBags(NamedTuple):
+    """The ids of a batch in bags, divided by where their rows are.
+
+    of_variable: the SplitKeys of the embedding variable.
+    buckets: int64 [number of its keys]: their rows in the ordinary variable.
+    of_ordinary: the SplitKeys of the ordinary variable.
+    """
+
+    of_variable: SplitKeys
+    buckets: tf.Tensor
+    of_ordinary: SplitKeys
+
+
+def pooled_adaptive(
+    variables: Sequence[EmbeddingVariable],
+    ordinary: Sequence[Any],
+    bags: Sequence[AdaptiveBags],
+    combiners: Sequence[str],
+) -> list[tf.Tensor]:
+    """The pooled rows of each bag, float32 [bags, dim], for each pair of whole variables: as
+    AdaptiveIds.rows, with few ops that grow with the pairs. A combiner is 'mean' or 'sum'."""
+    lookups = [
+        Lookup(
+            variable,
+            *own.of_variable[:2],
+            "sum",
+            new_keys=NewKeys(initial_rows=_rows_of_buckets(rows, own.buckets)),
+        )
+        for variable, rows, own in zip(variables, ordinary, bags)
+    ]
+    of_variables = lookup_group(lookups, WITH_GRADIENT)
+    with tf.control_dependencies(of_variables):  # for the same reason as in AdaptiveIds.rows
+        keys = tf.identity_n([own.of_ordinary.keys for own in bags])
+    splits = [SplitKeys(*each) for each in zip(keys, [own.of_ordinary.row_splits for own in bags])]
+    of_ordinary = pool_ordinary(ordinary, splits, ["sum"] * len(splits))
+    sums = [tf.add(*both) for both in zip(of_variables, of_ordinary)]
+    return [_combined(*each) for each in zip(sums, bags, combiners)]
+
+
+def _combined(sums: tf.Tensor, bags: AdaptiveBags, combiner: str) -> tf.Tensor:
+    if combiner == "sum":
+        return sums
+    ends = bags.of_variable.row_splits + bags.of_ordinary.row_splits
+    sizes = tf.cast(ends[1:] - ends[:-1], tf.float32)
+    return tf.math.divide_no_nan(sums, sizes[:, tf.newaxis])
+
+
+def _rows_of_buckets(ordinary: Any, buckets: tf.Tensor, strategy: str = "div") -> InitialRows:
+    def rows_of(some):
+        found = _stock.embedding_lookup(ordinary, some, strategy)
+        return tf.stop_gradient(tf.cast(found, tf.float32))
+
+    return InitialRows(buckets, rows_of)
 
 
 def adaptive_embedding_lookup_sparse(

@@ -49,7 +49,9 @@ class Layer:
 
     def __init__(self, dtype, combiner="mean", partition_num=None, scope_parts=None, **settings):
         self.dtype = tf.as_dtype(dtype)
-        self.ids = tf1.sparse_placeholder(self.dtype, [None, None])
+        self.is_dense = settings.pop("is_dense", False)
+        placeholder = tf1.placeholder if self.is_dense else tf1.sparse_placeholder
+        self.ids = placeholder(self.dtype, [None, 4 if self.is_dense else None])
         self.mask = tf1.placeholder(tf.int32, [None])
         option = settings.pop("option", None)
         column = adaptive("x", BUCKETS, self.dtype, partition_num, option)
@@ -74,6 +76,11 @@ class Layer:
         indices = [(i, j) for i, bag in enumerate(bags) for j in range(len(bag))]
         values = [self.value(word) for bag in bags for word in bag]
         kind = object if self.dtype == tf.string else self.dtype.as_numpy_dtype
+        if self.is_dense:
+            ids = np.full([len(bags), 4], "" if self.dtype == tf.string else -1, kind)
+            for place, value in zip(indices, values):
+                ids[place] = value
+            return {self.ids: ids, self.mask: mask}
         ids = tf1.SparseTensorValue(
             np.array(indices, np.int64).reshape(-1, 2), np.array(values, kind), [len(bags), 4]
         )
@@ -96,6 +103,8 @@ def check_tables(session, layer, model):
     (ONE_EACH, "string", "mean", GradientDescentOptimizer, {}, True),
     (ONE_EACH, "int64", "sum", AdagradOptimizer, {}, True),
     (SEVERAL, "string", "mean", AdagradOptimizer, {}, False),
+    (SEVERAL, "string", "mean", AdagradOptimizer, {"is_dense": True}, True),
+    (SEVERAL, "int64", "sum", GradientDescentOptimizer, {"is_dense": True}, False),
     (SEVERAL, "string", "sqrtn", GradientDescentOptimizer, {"partition_num": 2}, True),
     (SEVERAL, "int64", "sum", GradientDescentOptimizer, {"scope_parts": 2}, False),
     (SEVERAL, "int32", "mean", AdagradOptimizer, {"partition_num": 3, "scope_parts": 2}, True),
@@ -132,8 +141,9 @@ def test_reads_give_no_key_a_row(graph):
         assert not session.run(layer.exported[0]).size
 
 
-def test_a_mask_of_samples_is_that_of_their_ids(graph):
-    layer = Layer("int64")
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_a_mask_of_samples_is_that_of_their_ids(graph, is_dense):
+    layer = Layer("int64", is_dense=is_dense)
     train = GradientDescentOptimizer(RATE).minimize(tf.reduce_sum(layer.output))
     with initialized_session() as session:
         session.run(train, layer.fed([["a", "b"], [], ["c", "d"]], [1, 1, 0]))
@@ -142,13 +152,16 @@ def test_a_mask_of_samples_is_that_of_their_ids(graph):
         assert set(session.run(layer.exported[0])) == {ord(x) for x in "abfg"}
 
 
-@pytest.mark.parametrize("mask, message", [
-    ([1, 1], r"for each id, or for each sample; entries, ids, samples:.* \[2\] \[4\] \[3\]"),
-    ([1, 1, 0, 0, 1], r"\[5\] \[4\] \[3\]"),
-    ([1, 2, 0, 0], r"partitions\[1\] = 2 is not in \[0, 2\)"),
+@pytest.mark.parametrize("is_dense, mask, message", [
+    (False, [1, 1],
+     r"for each id, or for each sample; entries, ids, samples:.* \[2\] \[4\] \[3\]"),
+    (False, [1, 1, 0, 0, 1], r"\[5\] \[4\] \[3\]"),
+    (False, [1, 2, 0, 0], r"partitions\[1\] = 2 is not in \[0, 2\)"),
+    (True, [1, 1], "for each id, or for each sample; it has 2 entries for 4 ids of 3 samples"),
+    (True, [1, 2, 0, 0], "must have entries 0 and 1, got 2"),
 ])  # fmt: skip
-def test_a_wrong_mask_fails_the_step(graph, mask, message):
-    layer = Layer("string")
+def test_a_wrong_mask_fails_the_step(graph, is_dense, mask, message):
+    layer = Layer("string", is_dense=is_dense)
     with (
         initialized_session() as session,
         pytest.raises(tf.errors.InvalidArgumentError, match=message),
@@ -156,10 +169,13 @@ def test_a_wrong_mask_fails_the_step(graph, mask, message):
         session.run(layer.output, layer.fed([["a", "b"], [], ["c", "d"]], mask))
 
 
-def test_ids_below_zero(graph):
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_ids_below_zero(graph, is_dense):
     """As in a hashed column where the mask is 0, and as in one of an embedding variable, else."""
     values = tf.constant([-5, 3, -5], tf.int64)
     features = {"x": tf.SparseTensor([[0, 0], [0, 1], [1, 0]], values, [2, 2])}
+    if is_dense:
+        features = {"x": tf.constant([[-5, 3], [-5, -1]], tf.int64)}
     embedded = fc.embedding_column(adaptive("x", BUCKETS, tf.int64), DIM, "sum", SEEDED)
     output = input_layer(features, embedded, adaptive_mask_tensors={"x": tf.constant([1, 1, 0])})
     ordinary = next(v for v in tf1.global_variables() if "hash_weights" in v.name)
@@ -191,6 +207,19 @@ def test_indices_in_any_order(graph, combiner):
             np.testing.assert_allclose(session.run(layer.output, fed), expected, rtol=1e-5)
             session.run(train, fed)
             model.train(bags, of_bags, 2 * expected)
+
+
+def test_ops_of_many_columns(graph):
+    """One lookup of all columns."""
+    names = [f"x{i}" for i in range(6)]
+    columns = [fc.embedding_column(adaptive(name, BUCKETS), DIM, "sum") for name in names]
+    features = {name: tf1.placeholder(tf.string, [None]) for name in names}
+    masks = {name: tf.ones([4], tf.int32) for name in names}
+    output = input_layer(features, columns, adaptive_mask_tensors=masks)
+    GradientDescentOptimizer(RATE).minimize(tf.reduce_sum(output**2))
+    types = [op.type for op in graph.get_operations()]
+    for each in ("SokColumnKeys", "SokPoolRows", "SokPoolReceivedRows", "SokFindRows"):
+        assert types.count(each) == 1, each
 
 
 def test_max_norm_clips_rows(graph):
