@@ -239,6 +239,24 @@ def test_nothing_is_changed_before_the_first_table():
     assert (found if keras_3 is None else set(found)) == expected
 
 
+def test_a_refused_change_is_asked_for_again_by_the_next_table(monkeypatch):
+    monkeypatch.setattr(integrations, "_waiting", [])
+    refusals, made = [RuntimeError("of another release")], []
+
+    def change():
+        if refusals:
+            raise refusals.pop()
+        made.append("first")
+
+    integrations.when_there_are_tables(change)
+    integrations.when_there_are_tables(lambda: made.append("second"))
+    with pytest.raises(RuntimeError, match="of another release"):
+        integrations.expect_tables()
+    assert not made
+    integrations.expect_tables()
+    assert made == ["first", "second"]
+
+
 def test_each_says_what_it_is_for_and_where_it_is_tested():
     assert len(integrations.INTEGRATIONS) <= 35
     for name, integration in integrations.INTEGRATIONS.items():

@@ -7,6 +7,7 @@ Importing changes nothing, and nothing changes before there are tables. The owne
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,6 +22,7 @@ _originals: dict[str, Any] = {}  # {name: replaced object}
 _replacements: dict[str, Any] = {}  # {name: its replacement}
 # Functions that apply integrations when there are tables; None if there are.
 _waiting: list[Callable[[], None]] | None = []
+_lock = threading.RLock()  # two threads may create the first tables
 
 
 def add(of_another_library: Iterable[Integration]) -> None:
@@ -39,9 +41,11 @@ def when_there_are_tables(change: Callable[[], None]) -> None:
 def expect_tables() -> None:
     """Applies all waiting changes; called before a table is created, or an optimizer is wrapped."""
     global _waiting
-    changes, _waiting = _waiting or (), None
-    for change in changes:
-        change()
+    with _lock:
+        while _waiting:
+            _waiting[0]()  # if it raises, it waits on: the next table raises, too
+            del _waiting[0]
+        _waiting = None
 
 
 def apply(name: str, wrap: Callable[[Any], Any]) -> None:
