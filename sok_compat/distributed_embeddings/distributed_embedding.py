@@ -93,6 +93,7 @@ class DistributedEmbedding(keras.layers.Layer):
           RuntimeError: another rank does not build the layer.
         """
         checked_strategy(strategy)
+        embeddings = list(embeddings)
         super().__init__(**{**kwargs, "dtype": float_dtype(kwargs.get("dtype")), "autocast": False})
         start_job(type(self).__name__)
         _tell_tensorflow_of_tables()
@@ -318,8 +319,8 @@ class DistributedEmbedding(keras.layers.Layer):
 class _Given:
     """The layers that the script gave, hidden from Keras, which would make them sub-layers."""
 
-    def __init__(self, embeddings: Iterable[keras.layers.Layer]) -> None:
-        self._embeddings = list(embeddings)
+    def __init__(self, embeddings: list[keras.layers.Layer]) -> None:
+        self._embeddings = embeddings
 
     def rebuilt(self, table: int, config: dict[str, Any]) -> keras.layers.Layer:
         """A new layer of the same class as the table's, with another configuration and the same

@@ -155,7 +155,7 @@ def test_ids_of_no_row():
 @pytest.mark.parametrize("is_graph", [False, True], ids=["eager", "function"])
 @pytest.mark.parametrize("wrong", [[[3], [6]], [[-1], [0]]])
 def test_id_of_no_row_does_not_read_a_neighbour(dtype, is_graph, wrong):
-    layer = dmp.DistributedEmbedding([Embedding(size, 2, combiner="sum") for size in (5, 6, 4)])
+    layer = dmp.DistributedEmbedding(Embedding(size, 2, combiner="sum") for size in (5, 6, 4))
     right = [tf.constant([[4], [0]], dtype), tf.constant([[0], [5]]), tf.constant([[3, 3], [0, 1]])]
     layer(right)
     initialize()

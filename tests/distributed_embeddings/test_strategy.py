@@ -22,7 +22,7 @@ class Layer:
 
 
 def plan(shapes, num_ranks, **options):
-    return DistEmbeddingStrategy([Layer(*shape) for shape in shapes], num_ranks, **options)
+    return DistEmbeddingStrategy((Layer(*shape) for shape in shapes), num_ranks, **options)
 
 
 def known_plans():

@@ -97,6 +97,7 @@ class DistEmbeddingStrategy:
         """
         self.strategy = "basic" if world_size == 1 else checked_strategy(strategy)
         self.world_size = world_size
+        embeddings = list(embeddings)
         self.global_configs = [_config_of(embedding) for embedding in embeddings]
         self._kinds = [_kind(*pair) for pair in zip(embeddings, self.global_configs)]
         self.input_table_map = (
