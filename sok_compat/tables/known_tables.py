@@ -42,17 +42,25 @@ def is_part_of_table(variable: tf.Variable) -> bool:
 
 @tf.autograph.experimental.do_not_convert
 def has_rows_of_a_rank(variable: tf.Variable) -> bool:
-    """Whether a variable is a table, a slot, or an ordinary variable that an optimizer made as a
-    slot, as those of tf.keras.optimizers.legacy do: its shape is the table's, and its name contains
-    the table's."""
-    if is_part_of_table(variable):
-        return True
-    if getattr(variable, "trainable", True) or not hasattr(variable, "name"):
-        return False
+    """Whether a variable is a table, a slot, or an ordinary variable in place of a slot."""
+    return is_part_of_table(variable) or table_of_ordinary_slot(variable) is not None
+
+
+def table_of_ordinary_slot(variable: tf.Variable) -> TableInterface | None:
+    """The table for which an optimizer made an ordinary variable as a slot, as those of
+    tf.keras.optimizers do: its shape fits the table's, and its name contains the table's."""
+    if is_part_of_table(variable) or getattr(variable, "trainable", True):
+        return None
+    if not hasattr(variable, "name") or variable.shape.rank != 2:
+        return None
     # Several tables may have one name; the slot belongs to one of its shape.
-    alike = [table for table in _eager_tables.values() if variable.shape == table.shape]
+    alike = [table for table in _eager_tables.values() if _fits(variable, table)]
     table = owner_by_name(variable.name.partition(":")[0], alike)
-    return table is not None and variable.shape.rank == 2 and variable.shape == table.shape
+    return table if table is not None and _fits(variable, table) else None
+
+
+def _fits(variable, table):
+    return table.shape.is_compatible_with(variable.shape)  # a table that grows: [None, dim]
 
 
 def is_shared_table(variable: tf.Variable) -> bool:

@@ -134,6 +134,22 @@ def test_averages_of_keras_optimizers(frequency):
             trained_model(use_hashtable=True, optimizer=optimizer())
 
 
+@pytest.mark.skipif(not has_keras_2, reason="averages of Keras 3 are planes of tables")
+@pytest.mark.parametrize("make", [
+    lambda name: sok_compat.Variable([[1.0, 1.0]] * 8, name=name),
+    lambda name: sok_compat.DynamicVariable(2, "ones", name=name),
+])  # fmt: skip
+def test_averages_of_tables_are_in_no_checkpoint(make, tmp_path):
+    """Nor are those of a table that is not in it."""
+    sok_compat.init()
+    tables, optimizer = [make("one"), make("other")], keras.optimizers.SGD(0.5, use_ema=True)
+    optimizer.build(tables)
+    for saved in tables:
+        checkpoint = tf.train.Checkpoint(table=saved, optimizer=optimizer)
+        with pytest.raises(NotImplementedError, match="average/one.* table one.* use_ema=False"):
+            checkpoint.save(tmp_path / "model")
+
+
 @pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
 def test_slots(use_hashtable):
     """A slot's rows belong to keys as the table's do."""

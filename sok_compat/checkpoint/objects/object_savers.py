@@ -30,8 +30,7 @@ from sok_compat.runtime.tf_versions import (
     functional_saver,
     members,
 )
-from sok_compat.tables.known_tables import has_rows_of_a_rank, is_part_of_table
-from sok_compat.tables.slots.slot_names import owner_by_name
+from sok_compat.tables.known_tables import table_of_ordinary_slot
 
 _last = threading.local()  # .path: of the last checkpoint saved with other ranks
 
@@ -63,7 +62,7 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
         self._contents: _Contents | None = None
         if tables:
             _raise_for_others(tables, registered_savers)
-            _raise_for_ordinary_slots(others, tables)
+            _raise_for_ordinary_slots(others)
             specs = list(_specs(others))
             tensors = [StoredTensor.of(spec, owner) for spec, owner in specs]
             self._contents = _Contents(tables, [spec for spec, _ in specs], tensors)
@@ -154,21 +153,16 @@ def _raise_for_others(tables, registered_savers):
         )
 
 
-def _raise_for_ordinary_slots(others, tables):
+def _raise_for_ordinary_slots(others):
     """Raises for optimizers' ordinary variables of tables: their rows follow a rank's row ids."""
     for variable in others:
-        if (
-            not isinstance(variable, Variable)
-            or is_part_of_table(variable)
-            or not has_rows_of_a_rank(variable)
-        ):
-            continue
-        known = [table for each in tables for table in each.tables]
-        table = owner_by_name(variable.name.partition(":")[0], known)
-        raise NotImplementedError(
-            f"{variable.name}, which an optimizer has made for the table {table.table_name}, does "
-            "not know its keys: make the optimizer without it, as use_ema=False leaves out averages"
-        )
+        table = table_of_ordinary_slot(variable) if isinstance(variable, Variable) else None
+        if table is not None:
+            raise NotImplementedError(
+                f"{variable.name}, which an optimizer has made for the table {table.table_name}, "
+                "does not know its keys: make the optimizer without it, as use_ema=False leaves "
+                "out averages"
+            )
 
 
 def _specs(serialized_tensors):
