@@ -54,7 +54,7 @@ class Saver(tf.train.Saver):
         super().__init__(*args, **kwargs)
 
 
-_built: weakref.WeakKeyDictionary[IncrementalSaver, tf.Tensor] = weakref.WeakKeyDictionary()
+_built: weakref.WeakSet[_SaverOfIncrements] = weakref.WeakSet()
 _SIGNATURE = inspect.signature(tf.train.Saver)
 
 
@@ -71,13 +71,15 @@ class _SaverOfIncrements(IncrementalSaver, Saver):
         super().__init__(**{name: value for name, value in given.items() if value is not None})
         if self.saver_def is not None:  # None: defer_build
             graph, name = tf.get_default_graph(), self.saver_def.filename_tensor_name
-            _built[self] = self._of_increments.filename_tensor = graph.get_tensor_by_name(name)
+            self._of_increments.filename_tensor = graph.get_tensor_by_name(name)
+            _built.add(self)
+
+    def has(self, filename_tensor_name: str) -> bool:
+        """Whether it is the saver of the default graph with this tensor."""
+        tensor: Any = self._of_increments.filename_tensor
+        return tensor.graph is tf.get_default_graph() and tensor.name == filename_tensor_name
 
 
 def saver_of(filename_tensor_name: str) -> IncrementalSaver | None:
     """The tf.train.Saver(incremental_save_restore=True) of the default graph with this tensor."""
-    graph = tf.get_default_graph()
-    for saver, tensor in _built.items():
-        if tensor.graph is graph and tensor.name == filename_tensor_name:
-            return saver
-    return None
+    return next((saver for saver in _built if saver.has(filename_tensor_name)), None)

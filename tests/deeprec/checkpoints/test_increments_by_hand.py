@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tf.train.Saver(incremental_save_restore=True), and the module incremental_saver."""
 
+import gc
 import os
+import weakref
 
 import numpy as np
 import pytest
@@ -74,6 +76,16 @@ def test_training_goes_on_from_increments(graph, tmp_path, in_subfolder):
                 restore(session)
                 for ours, theirs in zip(sorted_rows(session.run(state)), before):
                     np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_saver_in_a_collection_goes_with_its_graph():
+    with tf.Graph().as_default() as graph:
+        model()
+        tf.add_to_collection(tf.GraphKeys.SAVERS, Saver(incremental_save_restore=True))
+    gone = weakref.ref(graph)
+    del graph
+    gc.collect()
+    assert gone() is None
 
 
 def test_other_savers(graph):
