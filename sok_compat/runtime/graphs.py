@@ -116,6 +116,7 @@ class GraphState:
     shared_savers: dict[str, bool] = _empty(dict)  # by save tensor: whether all ranks save
     saves_objects: bool = False  # together with other ranks
     exports: dict[str, Any] = _empty(dict)  # by table: the tensors of its contents
+    dumps: dict[Any, Any] = _empty(dict)  # by what they move: the ops of sok.dump and sok.load
     micro_batches: list[Any] = _empty(list)  # steps that are made of several batches
     has_whole_steps: bool = False  # has steps of one batch
 

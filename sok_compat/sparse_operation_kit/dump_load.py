@@ -18,7 +18,7 @@ from sok_compat.ranks.allgather_strings import allgather_bytes
 from sok_compat.runtime.graphs import state_of
 from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable
 from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable
-from sok_compat.sparse_operation_kit.optimizer import OptimizerWrapper
+from sok_compat.sparse_operation_kit.optimizer import OptimizerWrapper, checked
 from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.training.rows_of_gradients import (
     is_newer_keras,
@@ -64,8 +64,8 @@ def dump(
         begun does not end.
     """
     variables, session = _checked_variables("sok.dump", dump_vars), _session("sok.dump", sess)
-    dumps, folder = _dumps_of(variables, optimizer), os.fspath(path)
-    run_logged(f"dumping {folder}", dumps, session, lambda: dump_tables(tf.constant(folder), dumps))
+    dumps = _dumps_of(variables, optimizer)
+    run_logged("dumping", os.fspath(path), dumps, session, dump_tables)
 
 
 def load(
@@ -95,13 +95,8 @@ def load(
     if optimizer is not None and session is None:
         make_slots_of_tables(_optimizer_in(optimizer), variables)
     dumps, folder = _dumps_of(variables, optimizer), os.fspath(path)
-    run_logged(
-        f"loading {folder}",
-        dumps,
-        session,
-        lambda: load_tables(tf.constant(folder), dumps),
-        bytes_of_dumps(folder, [each.name for each in dumps]),
-    )
+    num_bytes = bytes_of_dumps(folder, [each.name for each in dumps])
+    run_logged("loading", folder, dumps, session, load_tables, num_bytes)
 
 
 def incremental_model_dump(
@@ -207,9 +202,7 @@ def _optimizer_in(optimizer: Any) -> Any:
         if len(optimizer) != 1:
             raise ValueError(f"optimizer must be one optimizer, got {len(optimizer)}")
         (optimizer,) = optimizer
-    if not isinstance(optimizer, OptimizerWrapper):
-        optimizer = OptimizerWrapper(optimizer)  # which checks its kind
-    return optimizer.optimizer
+    return optimizer.optimizer if isinstance(optimizer, OptimizerWrapper) else checked(optimizer)
 
 
 def _slots_of(variable: Any, optimizer: Any) -> dict[tuple[str, str], SlotVariable]:

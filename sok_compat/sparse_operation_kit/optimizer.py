@@ -45,15 +45,7 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
         Raises:
           TypeError: it is none of these; of Keras 3.
         """
-        is_of_train = isinstance(optimizer, tf.compat.v1.train.Optimizer)
-        if not (is_of_train or is_legacy_keras(optimizer) or is_newer_keras(optimizer)):
-            kind = type(optimizer)
-            raise TypeError(
-                "sok.OptimizerWrapper needs an optimizer of tf.compat.v1.train or Keras 2 "
-                "(tf_keras from TensorFlow 2.16 on), got "
-                f"{kind.__module__}.{kind.__name__}"
-            )
-        self.optimizer = optimizer
+        self.optimizer = checked(optimizer)
         self.iterations = None
         if members.counts_steps(optimizer):
             self.iterations = tf.Variable(0, trainable=False, name="iter", dtype=tf.int64)
@@ -117,6 +109,19 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
         self.optimizer.learning_rate = value
 
     learning_rate = lr
+
+
+def checked(optimizer: Any) -> Any:
+    """Returns an optimizer that OptimizerWrapper takes; else raises TypeError."""
+    is_of_train = isinstance(optimizer, tf.compat.v1.train.Optimizer)
+    if not (is_of_train or is_legacy_keras(optimizer) or is_newer_keras(optimizer)):
+        kind = type(optimizer)
+        raise TypeError(
+            "sok.OptimizerWrapper needs an optimizer of tf.compat.v1.train or Keras 2 "
+            "(tf_keras from TensorFlow 2.16 on), got "
+            f"{kind.__module__}.{kind.__name__}"
+        )
+    return optimizer
 
 
 class SGD:

@@ -184,20 +184,38 @@ def test_a_later_variable_of_the_same_name_loads_the_dump(tmp_path, kind):
 def test_a_graph_has_its_session(tmp_path):
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = sok.DynamicVariable(2, "ones", name="dynamic")
-        look_up = sok.all2all_dense_embedding(variable, [5, 6])
+        look_up, found = sok.all2all_dense_embedding(variable, [5, 6]), variable.export()[0]
         session.run(variable.initializer)
         session.run(look_up)
         sok.dump(tmp_path, variable)
         session.run(variable.initializer)
         sok.load(tmp_path, variable, sess=session)
-        assert session.run(variable.export()[0]).tolist() == [5, 6]
+        assert session.run(found).tolist() == [5, 6]
         keys, rows = sok.incremental_model_dump(variable, NOW)
         assert keys[0].tolist() == [] and rows[0].shape == (0, 2)
-        num_ops = len(session.graph.get_operations())
+        session.graph.finalize()  # each of them has made its ops, for any folder
         sok.incremental_model_dump(variable, NOW)
-        assert len(session.graph.get_operations()) == num_ops
+        sok.dump(tmp_path / "other", variable)
+        session.run(variable.initializer)
+        sok.load(tmp_path / "other", variable)
+        assert session.run(found).tolist() == [5, 6]
     with tf.Graph().as_default(), pytest.raises(ValueError, match="in a graph needs a session"):
         sok.dump(tmp_path, sok.DynamicVariable(2))
+
+
+def test_slots_of_an_optimizer_in_a_graph(tmp_path):
+    """Nothing is made for an optimizer without its wrapper."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable, optimizer = sok.DynamicVariable(2, "ones", name="dynamic"), legacy.Adam(0.1)
+        loss = sok.all2all_dense_embedding(variable, [5, 6])
+        pairs = zip(tf.gradients(loss, [variable]), [variable])
+        train = sok.OptimizerWrapper(optimizer).apply_gradients(pairs)
+        session.run(tf1.global_variables_initializer())
+        session.run(train)
+        sok.dump(tmp_path, variable, optimizer)
+        sok.load(tmp_path, variable, optimizer)
+        assert (tmp_path / "dynamic_0-Adam-m").exists()
+        assert session.run(tf1.report_uninitialized_variables()).tolist() == []
 
 
 def test_keys_since_a_time_of_each_variable():

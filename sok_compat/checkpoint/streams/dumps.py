@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from sok_compat.checkpoint.streams.streamed_save import (
     collectives_of,
 )
 from sok_compat.runtime.error_texts import first_line
+from sok_compat.runtime.graphs import state_of
 from sok_compat.runtime.op_library import ops
 
 if TYPE_CHECKING:
@@ -145,32 +147,48 @@ def load_tables(folder: tf.Tensor, tables: Sequence[DumpedTable]) -> tf.Operatio
 
 def run_logged(
     what: str,
+    folder: str,
     tables: Sequence[DumpedTable],
     session: Any,
-    make: Callable[[], Any],
+    make: Callable[[tf.Tensor, Sequence[DumpedTable]], tf.Operation | None],
     num_bytes: int = 0,
 ) -> None:
-    """Runs the op that make() returns, with a log of its progress.
+    """Dumps or loads tables now, with a log of its progress.
 
     Args:
-      what: "dumping ..." or "loading ...".
-      session: that has the tables; None in eager mode.
-      make: makes the op; in eager mode it does all.
+      what: "dumping" or "loading".
+      folder: of the files.
+      session: that has the tables, in a graph that keeps the ops; None in eager mode.
+      make: dump_tables or load_tables.
       num_bytes: that will be moved; 0: those of the tables.
     """
-
-    def run(make: Callable[[], Any]) -> Any:
-        if session is None:
-            return make()
-        with session.graph.as_default():
-            return session.run(make())
-
-    num_bytes = num_bytes or int(run(lambda: tf.add_n([each.num_bytes() for each in tables])))
+    if session is None:
+        run = functools.partial(make, tf.constant(folder), tables)
+        num_bytes = num_bytes or int(_bytes_of(tables))
+    else:
+        path, op, size = _ops_in(session.graph, make, tables)
+        run = functools.partial(session.run, op, {path: folder})
+        num_bytes = num_bytes or int(session.run(size))
     try:
-        with logged(what, num_bytes):
-            run(make)
+        with logged(f"{what} {folder}", num_bytes):
+            run()
     except tf.errors.OpError as error:  # without the stack of the graph's ops
         raise type(error)(None, None, first_line(error, 4000)) from None
+
+
+def _ops_in(graph, make, tables):
+    """(placeholder of the folder, op, tensor of the tables' bytes), made once for each graph."""
+    known = state_of(graph).dumps
+    key = (make, *((each.table.table_name, each.description()) for each in tables))
+    if key not in known:
+        with graph.as_default():
+            path = tf.compat.v1.placeholder(tf.string, [])
+            known[key] = path, make(path, tables), _bytes_of(tables)
+    return known[key]
+
+
+def _bytes_of(tables):
+    return tf.add_n([each.num_bytes() for each in tables])
 
 
 def _dump(folder: tf.Tensor, tables: Sequence[DumpedTable]) -> tf.Operation:
