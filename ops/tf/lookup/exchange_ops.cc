@@ -220,7 +220,6 @@ class ExchangeRowsOp : public ExchangeOp {
     OpCall call(ctx);
     const Group group(ctx);
     const RowLayout layout(ctx, call, group, "requested_counts", dims_, *wire_dtypes_);
-    const RowLayout received(ctx, call, group, "reply_counts", dims_, *wire_dtypes_);
     const bool is_on_host = call.engine().IsHostMemory();
     std::shared_ptr<float[]> buffer(is_on_host ? new float[layout.num_floats()] : nullptr);
     float* next = buffer.get();
@@ -228,7 +227,7 @@ class ExchangeRowsOp : public ExchangeOp {
     for (int i = 0; i < group.size(); ++i) {
       const int64_t count = layout.num_rows(i) * dims_[static_cast<size_t>(i)];
       float* const replies = is_on_host ? next : call.Temporary<float>(count);
-      Answer(ctx, call, group, layout, i, {replies, KeptRows(ctx, group, layout, received, i)});
+      Answer(ctx, call, group, layout, i, replies);
       rows.push_back(replies);
       next += is_on_host ? count : 0;
     }
@@ -246,23 +245,8 @@ class ExchangeRowsOp : public ExchangeOp {
   }
 
  private:
-  /// Destinations of an item's rows.
-  struct Places {
-    float* all;   // without those of a kept run
-    float* kept;  // rows of the kept run; null if there is none
-  };
-
-  /// Where this rank's rows for itself are among those that it receives.
-  float* KeptRows(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
-                  const RowLayout& received, int i) const {
-    const RowRun& to = received.kept_run(i);
-    received.CheckKept(i, layout);
-    if (to.num_floats == 0) return nullptr;
-    return ReceivedRows(ctx, group, received, dims_, "output", i) + to.first_float;
-  }
-
   void Answer(tf::OpKernelContext* ctx, OpCall& call, const Group& group, const RowLayout& layout,
-              int i, const Places& places) const {
+              int i, float* replies) const {
     const tf::Tensor& row_ids = group.Vector("row_ids", i);
     const tf::Tensor& splits = group.Vector("requested_splits", i);
     const Bags sums = CheckedBags(
@@ -281,31 +265,10 @@ class ExchangeRowsOp : public ExchangeOp {
                                 ? nullptr
                                 : AbsentRows(call, view, group.Vector("keys", i), row_ids,
                                              group.Matrix("absent_rows", i));
-      Pool(call, sums, {view.RowsOf(ctx, group.Handle("rows", i)), Data<int64_t>(row_ids), absent},
-           layout.kept_run(i), places);
+      call.engine().PoolRows(
+          call, sums, {view.RowsOf(ctx, group.Handle("rows", i)), Data<int64_t>(row_ids), absent},
+          replies);
     });
-  }
-
-  static void Pool(OpCall& call, const Bags& sums, RowSource source, const RowRun& kept,
-                   const Places& places) {
-    if (places.kept == nullptr || sums.combiner != Combiner::kNone) {
-      call.engine().PoolRows(call, sums, source, places.all);
-      if (places.kept) std::copy_n(places.all + kept.first_float, kept.num_floats, places.kept);
-      return;
-    }
-    const int64_t dim = source.plane.width;
-    const int64_t begin = kept.first_float / dim, end = begin + kept.num_floats / dim;
-    const auto pool = [&](int64_t first, int64_t last, float* to) {
-      if (last == first) return;
-      Bags rows = sums;
-      rows.inverse += first;
-      rows.num_keys = rows.num_bags = last - first;
-      call.engine().PoolRows(call, rows, source, to);
-      source.plane.file = nullptr;  // the first call has fetched the rows of all, and counted them
-    };
-    pool(0, begin, places.all);
-    pool(begin, end, places.kept);
-    pool(end, sums.num_bags, places.all + end * dim);
   }
 
   const bool all_keys_have_rows_;
@@ -348,16 +311,7 @@ class ExchangeValuesOp : public ExchangeOp {
     const Group group(ctx);
     const std::vector<int64_t> dims = Dims(group);
     const OpCall call(ctx);
-    const RowLayout sent(ctx, call, group, "reply_counts", dims, *wire_dtypes_);
     const RowLayout layout(ctx, call, group, "requested_counts", dims, *wire_dtypes_);
-    for (int i = 0; i < group.size(); ++i) {
-      layout.CheckKept(i, sent);
-      const RowRun& to = layout.kept_run(i);
-      if (to.num_floats == 0) continue;
-      const auto* from = static_cast<const float*>(group.Input("values", i).data());
-      std::copy_n(from + sent.kept_run(i).first_float, to.num_floats,
-                  ReceivedRows(ctx, group, layout, dims, "received", i) + to.first_float);
-    }
     OutputReceived(ctx, group, layout, dims, result, "received");
   }
 

@@ -38,10 +38,9 @@ RowLayout::RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const
     : op_name_(group.name()),
       is_in_place_(call.engine().IsHostMemory()),
       num_rows_(dims.size(), 0),
-      runs_(dims.size()),
-      kept_runs_(dims.size(), RowRun{}) {
+      runs_(dims.size()) {
   const auto& coordinator = CollectiveHandleIn(Input(ctx, "collective"))->coordinator();
-  const int64_t own_rank = coordinator.rank(), num_ranks = coordinator.num_ranks();
+  const int64_t num_ranks = coordinator.num_ranks();
   const auto number = [&](int item, int64_t place) {
     const auto& counts = group.Vector(counts_list, item);
     return place < counts.NumElements() ? Data<int64_t>(counts)[place] : 0;
@@ -49,7 +48,6 @@ RowLayout::RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const
   const auto element = [&](int item, int64_t rank) {
     return wire_dtypes.Of(static_cast<size_t>(item), number(item, num_ranks + rank) > 0);
   };
-  // By what all ranks know, not by their counts: else a rank would send rows that another keeps.
   for (size_t item = 0; item < dims.size(); ++item) {
     for (const bool are_sums : {false, true})
       is_in_place_ = is_in_place_ && wire_dtypes.Of(item, are_sums) == Element::kFloat32;
@@ -68,10 +66,6 @@ RowLayout::RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const
       const RowRun run{num_rows_[i] * dims[i], static_cast<size_t>(rank), num_bytes, num_floats,
                        element(item, rank)};
       num_rows_[i] += count;
-      if (is_in_place_ && rank == own_rank) {
-        kept_runs_[i] = run;
-        continue;
-      }
       if (count > 0) runs_[i].push_back(run);
       num_bytes += num_floats * ElementBytes(run.element);
     }
@@ -84,7 +78,6 @@ size_t RowLayout::num_floats() const {
   for (const std::vector<RowRun>& runs : runs_) {
     for (const RowRun& run : runs) total += run.num_floats;
   }
-  for (const RowRun& run : kept_runs_) total += run.num_floats;
   return static_cast<size_t>(total);
 }
 
@@ -92,14 +85,6 @@ void RowLayout::CheckNumRows(int item, int64_t num_rows) const {
   if (num_rows == this->num_rows(item)) return;
   Throw(ErrorCode::kInvalidArgument, op_name_, ": ", num_rows, " rows for ", this->num_rows(item),
         " replies; the batch of a table's owner must divide equally among the ranks");
-}
-
-void RowLayout::CheckKept(int item, const RowLayout& sent) const {
-  const int64_t got = sent.kept_run(item).num_floats;
-  if (got == kept_run(item).num_floats) return;
-  Throw(ErrorCode::kInvalidArgument, op_name_, ": expected ", kept_run(item).num_floats,
-        " floats of this rank's own rows, got ", got,
-        "; do all ranks run the same layers, on batches of the same size?");
 }
 
 void RowLayout::CheckReceived(const ExchangeResult& result) const {

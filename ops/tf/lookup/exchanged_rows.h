@@ -38,8 +38,7 @@ struct WireDtypes {
   std::vector<Element> rows;  // the element of the table
 };
 
-/// Ordered by rank, then by item. An op that has its rows in the host's memory, unconverted, takes
-/// those for this rank from there: they are not part of the request.
+/// Ordered by rank, then by item.
 class RowLayout {
  public:
   /// The input `counts_list` has the numbers of rows of each item to or from each rank,
@@ -53,16 +52,12 @@ class RowLayout {
   bool is_in_place() const { return is_in_place_; }
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
-  size_t num_floats() const;  // of all items, including rows that are not sent
+  size_t num_floats() const;  // of all items
   int64_t num_rows(int item) const { return num_rows_[static_cast<size_t>(item)]; }
   const std::vector<RowRun>& runs(int item) const { return runs_[static_cast<size_t>(item)]; }
-  /// The run of an item's rows that is not sent; empty if there is none.
-  const RowRun& kept_run(int item) const { return kept_runs_[static_cast<size_t>(item)]; }
 
   /// Throws kInvalidArgument if `num_rows` of an item does not match the counts.
   void CheckNumRows(int item, int64_t num_rows) const;
-  /// Throws kInvalidArgument if this rank keeps a different number of an item's rows than `sent`.
-  void CheckKept(int item, const RowLayout& sent) const;
   /// Throws kInvalidArgument if the sizes received do not match.
   void CheckReceived(const ExchangeResult& result) const;
 
@@ -72,7 +67,6 @@ class RowLayout {
   std::vector<int64_t> bytes_of_ranks_;
   std::vector<int64_t> num_rows_;
   std::vector<std::vector<RowRun>> runs_;
-  std::vector<RowRun> kept_runs_;
 };
 
 }  // namespace sok

@@ -63,18 +63,6 @@ int64_t FloatsOf(tf::DataType dtype) {
   return tf::DataTypeSize(dtype) / static_cast<int64_t>(sizeof(float));
 }
 
-float* ReceivedRows(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
-                    const std::vector<int64_t>& dims, const char* list, int item) {
-  const int place = PlaceOfOutput(ctx, list, item);
-  tf::Tensor* made = ctx->mutable_output(place);
-  if (made == nullptr) {
-    const int64_t num_columns =
-        dims[static_cast<size_t>(item)] / FloatsOf(ctx->expected_output_dtype(place));
-    made = &group.Output(list, item, {layout.num_rows(item), num_columns});
-  }
-  return static_cast<float*>(made->data());
-}
-
 void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
                     const std::vector<int64_t>& dims, const ExchangeResult& result,
                     const char* list) {
@@ -82,7 +70,10 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
   OpCall call(ctx);
   std::vector<float> buffer;
   for (int i = 0; i < group.size(); ++i) {
-    float* rows = ReceivedRows(ctx, group, layout, dims, list, i);
+    const int64_t num_columns = dims[static_cast<size_t>(i)] /
+                                FloatsOf(ctx->expected_output_dtype(PlaceOfOutput(ctx, list, i)));
+    auto* rows =
+        static_cast<float*>(group.Output(list, i, {layout.num_rows(i), num_columns}).data());
     for (const RowRun& run : layout.runs(i)) {
       const char* from = result.parts[run.rank].data() + run.first_byte;
       float* to = rows + run.first_float;

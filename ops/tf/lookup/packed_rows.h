@@ -18,11 +18,7 @@ Outgoing OutgoingRows(OpCall& call, const RowLayout& layout, const std::vector<c
 /// The number of floats with the size of a number.
 int64_t FloatsOf(tensorflow::DataType dtype);
 
-/// The output `list` of an item, [num_rows, numbers of `dim` floats]; allocated on the first call.
-float* ReceivedRows(tensorflow::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
-                    const std::vector<int64_t>& dims, const char* list, int item);
-
-/// Writes the received rows to the output `list`. Leaves rows that were not sent as they are.
+/// Writes the received rows to the output `list`: of an item [num_rows, numbers of `dim` floats].
 void OutputReceived(tensorflow::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
                     const std::vector<int64_t>& dims, const ExchangeResult& result,
                     const char* list);
