@@ -9,6 +9,11 @@
 
 namespace sok {
 
+/// A tensor in memory that `owned` keeps alive.
+tensorflow::Tensor TensorIn(void* memory, tensorflow::DataType dtype,
+                            const tensorflow::TensorShape& shape,
+                            std::shared_ptr<const void> owned);
+
 /// A tensor in the same memory. `owned` lives as long as any tensor made from it in this memory.
 /// `generation`: see GenerationOf.
 tensorflow::Tensor Owning(const tensorflow::Tensor& tensor, std::shared_ptr<const void> owned,

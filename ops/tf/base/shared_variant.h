@@ -38,4 +38,14 @@ std::shared_ptr<T> SharedIn(const tensorflow::Tensor& tensor) {
   return variant == nullptr ? nullptr : variant->shared;
 }
 
+/// The object in an input that only the op `made_by` makes.
+template <typename T>
+std::shared_ptr<T> SharedInput(tensorflow::OpKernelContext* ctx, const char* name,
+                               const char* made_by) {
+  const tensorflow::Tensor& tensor = Input(ctx, name);
+  if (auto shared = SharedIn<T>(tensor)) return shared;
+  Throw(ErrorCode::kInvalidArgument, "input `", name, "` must be the output of ", made_by, ", got ",
+        tensor.DebugString());
+}
+
 }  // namespace sok

@@ -193,11 +193,7 @@ struct Next : BatchesOf {
 struct Take {
   explicit Take(tf::OpKernelConstruction* ctx) : slot(Attribute<int64_t>(ctx, "slot")) {}
   Join Prepare(tf::OpKernelContext* ctx) const {
-    const auto batch = SharedIn<PrefetchedBatch>(Input(ctx, "batch"));
-    if (!batch) {
-      Throw(ErrorCode::kInvalidArgument, ctx->op_kernel().name(),
-            ": input `batch` must be the output of SokPrefetchNext");
-    }
+    const auto batch = SharedInput<PrefetchedBatch>(ctx, "batch", "SokPrefetchNext");
     return [slot = slot, batch](auto waiter) { batch->WaitForSlot(slot, std::move(waiter)); };
   }
   void End(tf::OpKernelContext* ctx, std::shared_ptr<PrefetchedBatch> batch) const {

@@ -11,8 +11,8 @@
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/engine_of_op.h"
 #include "ops/tf/base/kernels.h"
+#include "ops/tf/base/owning_tensor.h"
 #include "ops/tf/ranks/exchange_service.h"
-#include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
 namespace sok {
@@ -38,22 +38,6 @@ REGISTER_OP("SokTakePart")
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc("Takes the bytes of a round, by source rank. go_on: the exchanges have not ended.");
 
-/// A tensor buffer for existing bytes.
-class BytesBuffer : public tf::TensorBuffer {
- public:
-  explicit BytesBuffer(std::vector<char> bytes)
-      : tf::TensorBuffer(bytes.data()), bytes_(std::move(bytes)) {}
-  size_t size() const override { return bytes_.size(); }
-  tf::TensorBuffer* root_buffer() override { return this; }
-  void FillAllocationDescription(tf::AllocationDescription* description) const override {
-    description->set_requested_bytes(static_cast<int64_t>(bytes_.size()));
-    description->set_allocator_name("sok_exchange");
-  }
-
- private:
-  const std::vector<char> bytes_;
-};
-
 AllToAllTransport& AllToAll() {
   const std::shared_ptr<AllToAllTransport> transport = CurrentAllToAll();
   if (!transport)
@@ -66,9 +50,9 @@ void NextPart(tf::OpKernelContext* ctx) {
   const std::vector<int64_t>& bytes = outgoing.send_bytes;
   std::copy(bytes.begin(), bytes.end(),
             Data<int32_t>(Output(ctx, "send_bytes", {static_cast<int64_t>(bytes.size())})));
-  const auto num_bytes = static_cast<int64_t>(outgoing.data.size());
-  tf::core::RefCountPtr<tf::TensorBuffer> buffer(new BytesBuffer(std::move(outgoing.data)));
-  SetOutput(ctx, "data", tf::Tensor(tf::DT_UINT8, tf::TensorShape({num_bytes}), std::move(buffer)));
+  const auto data = std::make_shared<std::vector<char>>(std::move(outgoing.data));
+  const tf::TensorShape shape({static_cast<int64_t>(data->size())});
+  SetOutput(ctx, "data", TensorIn(data->data(), tf::DT_UINT8, shape, data));
 }
 
 void TakePart(tf::OpKernelContext* ctx) {

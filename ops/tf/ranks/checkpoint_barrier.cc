@@ -129,10 +129,7 @@ CheckpointBarrier::CheckpointBarrier(tf::OpKernelContext* ctx, RankCommunicator&
 }
 
 std::shared_ptr<CheckpointBarrier> BarrierIn(tf::OpKernelContext* ctx) {
-  const tf::Tensor& steps = Input(ctx, "steps");
-  if (auto barrier = SharedIn<CheckpointBarrier>(steps)) return barrier;
-  Throw(ErrorCode::kInvalidArgument,
-        "input `steps` must be the output of SokHoldCheckpointBarrier, got ", steps.DebugString());
+  return SharedInput<CheckpointBarrier>(ctx, "steps", "SokHoldCheckpointBarrier");
 }
 
 void CheckpointBarrier::Release() {

@@ -55,10 +55,7 @@ struct DumpTransaction {
 };
 
 std::shared_ptr<DumpTransaction> DumpIn(tf::OpKernelContext* ctx) {
-  const tf::Tensor& tensor = Input(ctx, "dump");
-  if (auto dump = SharedIn<DumpTransaction>(tensor)) return dump;
-  Throw(ErrorCode::kInvalidArgument, "input `dump` must be the output of SokBeginDump, got ",
-        tensor.DebugString());
+  return SharedInput<DumpTransaction>(ctx, "dump", "SokBeginDump");
 }
 
 void BeginDump(tf::OpKernelContext* ctx) {

@@ -32,11 +32,9 @@ struct CheckpointTransaction {
   bool is_increment() const { return series && series->base; }
 };
 
-/// The transaction of a tensor from SokBeginCheckpoint.
-inline std::shared_ptr<CheckpointTransaction> CheckpointIn(const tensorflow::Tensor& tensor) {
-  if (auto checkpoint = SharedIn<CheckpointTransaction>(tensor)) return checkpoint;
-  Throw(ErrorCode::kInvalidArgument,
-        "input `checkpoint` must be the output of SokBeginCheckpoint, got ", tensor.DebugString());
+/// The transaction that is the input `checkpoint` of an op. Throws kInvalidArgument.
+inline std::shared_ptr<CheckpointTransaction> CheckpointIn(tensorflow::OpKernelContext* ctx) {
+  return SharedInput<CheckpointTransaction>(ctx, "checkpoint", "SokBeginCheckpoint");
 }
 
 }  // namespace sok

@@ -174,8 +174,7 @@ class CommitCheckpointOp : public CommunicatingOp {
 
  protected:
   void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) override {
-    const std::shared_ptr<CheckpointTransaction> checkpoint =
-        CheckpointIn(Input(ctx, "checkpoint"));
+    const std::shared_ptr<CheckpointTransaction> checkpoint = CheckpointIn(ctx);
     communicator.Share();  // all ranks have copied their tables; parts may still wait for the disk
     checkpoint->steps->Release();
     const std::vector<int64_t> data_bytes = communicator.ShareNumber(checkpoint->writer->Finish());

@@ -70,8 +70,7 @@ class SaveTableOp : public WholeTableOp {
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankCommunicator& communicator) override {
-    const std::shared_ptr<CheckpointTransaction> checkpoint =
-        CheckpointIn(Input(ctx, "checkpoint"));
+    const std::shared_ptr<CheckpointTransaction> checkpoint = CheckpointIn(ctx);
     communicator.AwaitTurn();
     table.WithAlone(call, slot_names_, [&](const TableView& view) {
       communicator.GiveTurn();

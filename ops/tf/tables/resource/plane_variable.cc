@@ -4,32 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "tensorflow/core/framework/allocation_description.pb.h"
+#include "ops/tf/base/owning_tensor.h"
 
 namespace sok {
 
 namespace tf = tensorflow;
-
-namespace {
-
-/// A plane's memory at its current address. A plane that moves needs another buffer.
-class PlaneBuffer : public tf::TensorBuffer {
- public:
-  PlaneBuffer(std::shared_ptr<Plane> plane, int64_t num_bytes)
-      : tf::TensorBuffer(plane->data().data), plane_(std::move(plane)), num_bytes_(num_bytes) {}
-  size_t size() const override { return static_cast<size_t>(num_bytes_); }
-  tf::TensorBuffer* root_buffer() override { return this; }
-  void FillAllocationDescription(tf::AllocationDescription* description) const override {
-    description->set_requested_bytes(num_bytes_);
-    description->set_allocator_name("sok_plane");
-  }
-
- private:
-  const std::shared_ptr<Plane> plane_;
-  const int64_t num_bytes_;  // of the shape
-};
-
-}  // namespace
 
 tf::DataType DataTypeOf(Element element) {
   if (element == Element::kBfloat16) return tf::DT_BFLOAT16;
@@ -93,10 +72,9 @@ void PlaneVariable::Show(int64_t num_rows) {
 }
 
 void PlaneVariable::PutPlane() {
-  const tf::TensorShape shape = Shape();
-  tf::core::RefCountPtr<tf::TensorBuffer> buffer(
-      new PlaneBuffer(plane_, num_rows_ * static_cast<int64_t>(options_.row_bytes())));
-  *variable_->tensor() = tf::Tensor(DataTypeOf(options_.element), shape, std::move(buffer));
+  // At the plane's current address: a plane that moves needs another tensor.
+  *variable_->tensor() =
+      TensorIn(plane_->data().data, DataTypeOf(options_.element), Shape(), plane_);
   variable_->is_initialized = true;
   variable_->copy_on_read_mode.store(true);
   shown_ = plane_->data().data;
