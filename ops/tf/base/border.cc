@@ -11,8 +11,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 absl::Status ToStatus(const Error& error) {
   switch (error.code()) {
     case ErrorCode::kInvalidArgument:

@@ -9,6 +9,7 @@
 
 #include "ops/base/error.h"
 #include "ops/base/threads/executor.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace sok {
@@ -44,57 +45,53 @@ int MostOpThreads();
 /// thread that has not begun.
 class OpExecutor : public Executor {
  public:
-  explicit OpExecutor(tensorflow::OpKernelContext* ctx);
+  explicit OpExecutor(tf::OpKernelContext* ctx);
   int num_threads() const override;
   void ParallelFor(int64_t count, int64_t item_nanoseconds,
                    const std::function<void(int64_t begin, int64_t end)>& body) override;
 
  private:
-  const tensorflow::DeviceBase::CpuWorkerThreads& threads_;
+  const tf::DeviceBase::CpuWorkerThreads& threads_;
 };
 
 // Inputs and outputs are accessed by their names in the op's definition; `item`: index in a list.
 // An unknown name is an error.
 
-int PlaceOfInput(tensorflow::OpKernelContext* ctx, const char* name, int item = 0);
-int PlaceOfOutput(tensorflow::OpKernelContext* ctx, const char* name, int item = 0);
+int PlaceOfInput(tf::OpKernelContext* ctx, const char* name, int item = 0);
+int PlaceOfOutput(tf::OpKernelContext* ctx, const char* name, int item = 0);
 
-const tensorflow::Tensor& Input(tensorflow::OpKernelContext* ctx, const char* name, int item = 0);
+const tf::Tensor& Input(tf::OpKernelContext* ctx, const char* name, int item = 0);
 
 /// An input with `rank` dimensions; else an error that names the input.
-const tensorflow::Tensor& InputOfRank(tensorflow::OpKernelContext* ctx, const char* name, int rank,
-                                      int item = 0);
+const tf::Tensor& InputOfRank(tf::OpKernelContext* ctx, const char* name, int rank, int item = 0);
 
-const tensorflow::ResourceHandle& HandleIn(tensorflow::OpKernelContext* ctx, const char* name,
-                                           int item = 0);
+const tf::ResourceHandle& HandleIn(tf::OpKernelContext* ctx, const char* name, int item = 0);
 
 /// Allocates an output.
-tensorflow::Tensor& Output(tensorflow::OpKernelContext* ctx, const char* name,
-                           const tensorflow::TensorShape& shape, int item = 0);
+tf::Tensor& Output(tf::OpKernelContext* ctx, const char* name, const tf::TensorShape& shape,
+                   int item = 0);
 
-void SetOutput(tensorflow::OpKernelContext* ctx, const char* name, const tensorflow::Tensor& tensor,
-               int item = 0);
+void SetOutput(tf::OpKernelContext* ctx, const char* name, const tf::Tensor& tensor, int item = 0);
 
 template <typename T>
-const T* Data(const tensorflow::Tensor& tensor) {
+const T* Data(const tf::Tensor& tensor) {
   return tensor.flat<T>().data();
 }
 
 template <typename T>
-T* Data(tensorflow::Tensor& tensor) {
+T* Data(tf::Tensor& tensor) {
   return tensor.flat<T>().data();
 }
 
 /// Makes an output a vector of these values, on the host.
 template <typename Vector>
-void OutputVector(tensorflow::OpKernelContext* ctx, const char* name, const Vector& values,
-                  int item = 0) {
-  tensorflow::Tensor& output = Output(ctx, name, {static_cast<int64_t>(values.size())}, item);
+void OutputVector(tf::OpKernelContext* ctx, const char* name, const Vector& values, int item = 0) {
+  tf::Tensor& output = Output(ctx, name, {static_cast<int64_t>(values.size())}, item);
   std::copy(values.begin(), values.end(), Data<typename Vector::value_type>(output));
 }
 
 template <typename T>
-T Attribute(tensorflow::OpKernelConstruction* ctx, const char* name) {
+T Attribute(tf::OpKernelConstruction* ctx, const char* name) {
   T value{};
   ThrowIfError(ctx->GetAttr(name, &value));
   return value;

@@ -8,8 +8,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 namespace {
 
 #if SOK_HAS_CUDA

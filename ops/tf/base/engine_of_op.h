@@ -16,15 +16,15 @@ namespace sok {
 Engine& EngineOfCpuDevice();
 
 /// The engine of the op's device. Throws kCuda.
-Engine& EngineOf(tensorflow::OpKernelContext* ctx);
+Engine& EngineOf(tf::OpKernelContext* ctx);
 
 /// The call of an op to its engine: TensorFlow's threads, the device's stream, and temporary
 /// tensors.
 class OpCall : public Call {
  public:
-  explicit OpCall(tensorflow::OpKernelContext* ctx);
+  explicit OpCall(tf::OpKernelContext* ctx);
   /// Runs its loops on `executor`, which must outlive it.
-  OpCall(tensorflow::OpKernelContext* ctx, Executor& executor);
+  OpCall(tf::OpKernelContext* ctx, Executor& executor);
   OpCall(const OpCall&) = delete;
 
   Engine& engine() const override { return engine_; }
@@ -35,12 +35,12 @@ class OpCall : public Call {
   void* TemporaryBytes(int64_t bytes) override;
 
  private:
-  tensorflow::OpKernelContext* const ctx_;
+  tf::OpKernelContext* const ctx_;
   OpExecutor op_executor_;
   Executor& executor_;
   const DeviceStream stream_;
   Engine& engine_;
-  std::vector<tensorflow::Tensor> temporaries_;
+  std::vector<tf::Tensor> temporaries_;
 };
 
 }  // namespace sok

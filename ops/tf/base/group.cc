@@ -13,13 +13,13 @@ namespace {
 constexpr int64_t kKeyNanoseconds = 20;
 
 /// Nanoseconds per item, or 0 if items should run one after another, each on all threads.
-int64_t CostAtOnce(tensorflow::OpKernelContext* ctx, const char* list, int num_threads) {
+int64_t CostAtOnce(tf::OpKernelContext* ctx, const char* list, int num_threads) {
   const Group group(ctx);
   if (num_threads == 1 || group.size() < num_threads || !EngineOf(ctx).IsHostMemory()) return 0;
   int64_t total = 0;
   int64_t largest = 0;
   for (int item = 0; item < group.size(); ++item) {
-    const tensorflow::Tensor& tensor = group.Input(list, item);
+    const tf::Tensor& tensor = group.Input(list, item);
     const int64_t size = tensor.dims() > 0 ? tensor.dim_size(0) : 1;
     total += size;
     largest = std::max(largest, size);
@@ -36,14 +36,14 @@ struct Outcome {
 
 }  // namespace
 
-void ForEachItem(tensorflow::OpKernelContext* ctx,
+void ForEachItem(tf::OpKernelContext* ctx,
                  const std::function<void(OpCall& call, int item)>& work) {
   OpCall call(ctx);
   const int num_items = Group(ctx).size();
   for (int item = 0; item < num_items; ++item) work(call, item);
 }
 
-void ForEachItemAtOnce(tensorflow::OpKernelContext* ctx, const char* list,
+void ForEachItemAtOnce(tf::OpKernelContext* ctx, const char* list,
                        const std::function<void(OpCall& call, int item)>& work) {
   const auto try_work = [&](OpCall& call, int item) {
     work(call, item);
@@ -52,7 +52,7 @@ void ForEachItemAtOnce(tensorflow::OpKernelContext* ctx, const char* list,
   TryEachItemAtOnce(ctx, list, try_work, work);
 }
 
-void TryEachItemAtOnce(tensorflow::OpKernelContext* ctx, const char* list,
+void TryEachItemAtOnce(tf::OpKernelContext* ctx, const char* list,
                        const std::function<bool(OpCall& call, int item)>& try_work,
                        const std::function<void(OpCall& call, int item)>& work) {
   OpExecutor threads(ctx);

@@ -7,8 +7,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 RegisteredKernel::RegisteredKernel(const char* op, tf::OpKernel* (*make)(tf::OpKernelConstruction*),
                                    std::initializer_list<const char*> on_host, Devices devices) {
   std::vector<const char*> types = {tf::DEVICE_CPU};

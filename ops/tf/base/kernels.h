@@ -17,12 +17,12 @@ namespace sok {
 /// A kernel with an Op, which is made from the op's attributes and called for each step. Errors
 /// that either throws are the kernel's.
 template <typename Op>
-class KernelOf : public tensorflow::OpKernel {
+class KernelOf : public tf::OpKernel {
  public:
-  explicit KernelOf(tensorflow::OpKernelConstruction* ctx) : tensorflow::OpKernel(ctx) {
+  explicit KernelOf(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
     FailOpOnThrow(ctx, [&] { op_.emplace(ctx); });
   }
-  void Compute(tensorflow::OpKernelContext* ctx) override {
+  void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] { (*op_)(ctx); });
   }
 
@@ -35,20 +35,20 @@ template <typename Op>
 class StepKernelOf : public KernelOf<Op> {
  public:
   using KernelOf<Op>::KernelOf;
-  void Compute(tensorflow::OpKernelContext* ctx) override {
+  void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] { (*this->op_)(ctx); });
   }
 };
 
 /// The Op of an op without attributes: a function.
-template <void (*kFunction)(tensorflow::OpKernelContext* ctx)>
+template <void (*kFunction)(tf::OpKernelContext* ctx)>
 struct Calls {
-  explicit Calls(tensorflow::OpKernelConstruction*) {}
-  void operator()(tensorflow::OpKernelContext* ctx) const { kFunction(ctx); }
+  explicit Calls(tf::OpKernelConstruction*) {}
+  void operator()(tf::OpKernelContext* ctx) const { kFunction(ctx); }
 };
 
 template <typename Kernel>
-tensorflow::OpKernel* Make(tensorflow::OpKernelConstruction* ctx) {
+tf::OpKernel* Make(tf::OpKernelConstruction* ctx) {
   return new Kernel(ctx);
 }
 
@@ -58,8 +58,7 @@ class RegisteredKernel {
   enum class Devices { kCpu, kAll };  // kAll: GPUs, too, in a build with CUDA
 
   /// `on_host`: inputs and outputs that stay in the host's memory when the op is on a GPU.
-  RegisteredKernel(const char* op,
-                   tensorflow::OpKernel* (*make)(tensorflow::OpKernelConstruction* ctx),
+  RegisteredKernel(const char* op, tf::OpKernel* (*make)(tf::OpKernelConstruction* ctx),
                    std::initializer_list<const char*> on_host, Devices devices = Devices::kAll);
 };
 

@@ -5,8 +5,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 void CheckBatchOfKeys(const std::string& op_name, int64_t num_keys) {
   if (num_keys <= kMaxBatchKeys) return;
   Throw(ErrorCode::kInvalidArgument, op_name, ": a batch is limited to ", kMaxBatchKeys,

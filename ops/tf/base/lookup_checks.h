@@ -6,6 +6,7 @@
 
 #include "ops/engine/bags.h"
 #include "ops/engine/table_options.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace sok {
@@ -13,26 +14,24 @@ namespace sok {
 void CheckBatchOfKeys(const std::string& op_name, int64_t num_keys);
 
 /// `initial_rows` must be [number of keys, dim].
-void CheckInitialRows(const TableOptions& options, const tensorflow::Tensor& keys,
-                      const tensorflow::Tensor& initial_rows);
+void CheckInitialRows(const TableOptions& options, const tf::Tensor& keys,
+                      const tf::Tensor& initial_rows);
 
 /// `rows` of the keys without a row must be [num_absent, dim].
-void CheckAbsentRows(const TableOptions& options, int64_t num_absent,
-                     const tensorflow::Tensor& rows);
+void CheckAbsentRows(const TableOptions& options, int64_t num_absent, const tf::Tensor& rows);
 
 /// `rows` must be [period, dim], for first values of kind kRows.
-void CheckFirstRows(const TableOptions& options, const tensorflow::Tensor& rows);
+void CheckFirstRows(const TableOptions& options, const tf::Tensor& rows);
 
 /// There must be one gradient per bag.
-void CheckGradientsOfBags(const std::string& op_name, const tensorflow::Tensor& gradients,
+void CheckGradientsOfBags(const std::string& op_name, const tf::Tensor& gradients,
                           const Bags& bags);
 
 /// `values` of gradients must be [number of row ids, dim].
-void CheckRowGradients(const TableOptions& options, const tensorflow::Tensor& values,
-                       int64_t num_row_ids);
+void CheckRowGradients(const TableOptions& options, const tf::Tensor& values, int64_t num_row_ids);
 
 /// `values` must be [n >= 1, dim], and `keys` [n].
-void CheckLoadedValues(const TableOptions& options, const tensorflow::Tensor& keys,
-                       const tensorflow::Tensor& values);
+void CheckLoadedValues(const TableOptions& options, const tf::Tensor& keys,
+                       const tf::Tensor& values);
 
 }  // namespace sok

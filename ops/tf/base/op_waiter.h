@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/cancellation.h"
 
 namespace sok {
@@ -20,7 +21,7 @@ class OpWaiter {
 
   /// Calls `done` once; with `cancelled` and no results if the step of `manager` (may be null) is
   /// cancelled first.
-  static std::shared_ptr<OpWaiter> Make(tensorflow::CancellationManager* manager,
+  static std::shared_ptr<OpWaiter> Make(tf::CancellationManager* manager,
                                         const absl::Status& cancelled, Done done) {
     std::shared_ptr<OpWaiter> waiter(new OpWaiter(manager, std::move(done)));
     if (manager == nullptr) return waiter;
@@ -41,12 +42,12 @@ class OpWaiter {
   }
 
  private:
-  OpWaiter(tensorflow::CancellationManager* manager, Done done)
+  OpWaiter(tf::CancellationManager* manager, Done done)
       : manager_(manager), done_(std::move(done)) {}
 
   std::atomic<bool> is_over_{false};
-  tensorflow::CancellationManager* const manager_;
-  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  tf::CancellationManager* const manager_;
+  tf::CancellationToken token_ = tf::CancellationManager::kInvalidToken;
   const Done done_;
 };
 

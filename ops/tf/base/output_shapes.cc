@@ -6,7 +6,7 @@
 
 namespace sok {
 
-using tensorflow::shape_inference::InferenceContext;
+using tf::shape_inference::InferenceContext;
 
 absl::Status AllVectors(InferenceContext* c) {
   for (int i = 0; i < c->num_outputs(); ++i) {

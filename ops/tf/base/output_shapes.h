@@ -2,23 +2,24 @@
 // Shape functions shared by several ops.
 #pragma once
 
+#include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
 
 /// Vectors of unknown lengths.
-absl::Status AllVectors(tensorflow::shape_inference::InferenceContext* c);
+absl::Status AllVectors(tf::shape_inference::InferenceContext* c);
 
 /// A vector, then matrices, of unknown sizes.
-absl::Status VectorAndMatrices(tensorflow::shape_inference::InferenceContext* c);
+absl::Status VectorAndMatrices(tf::shape_inference::InferenceContext* c);
 
 /// Matrices whose widths are the attribute `dims`.
-absl::Status RowsOfDims(tensorflow::shape_inference::InferenceContext* c);
+absl::Status RowsOfDims(tf::shape_inference::InferenceContext* c);
 
 /// The shapes of the first inputs, one per output.
-absl::Status ShapesOfInputs(tensorflow::shape_inference::InferenceContext* c);
+absl::Status ShapesOfInputs(tf::shape_inference::InferenceContext* c);
 
 /// The shapes of the second list of inputs.
-absl::Status ShapesOfSecondList(tensorflow::shape_inference::InferenceContext* c);
+absl::Status ShapesOfSecondList(tf::shape_inference::InferenceContext* c);
 
 }  // namespace sok

@@ -10,8 +10,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 class OwningBuffer : public tf::TensorBuffer {
  public:
   OwningBuffer(void* memory, size_t num_bytes, std::shared_ptr<const void> owned,

@@ -20,29 +20,28 @@ struct SharedVariant {
 
   static constexpr char kTypeName[] = "sok::SharedVariant";
   std::string TypeName() const { return kTypeName; }
-  void Encode(tensorflow::VariantTensorData* data) const { data->set_type_name(kTypeName); }
-  bool Decode(const tensorflow::VariantTensorData&) { return false; }
+  void Encode(tf::VariantTensorData* data) const { data->set_type_name(kTypeName); }
+  bool Decode(const tf::VariantTensorData&) { return false; }
 };
 
 /// Makes an output a scalar that holds the object.
 template <typename T>
-void OutputShared(tensorflow::OpKernelContext* ctx, const char* name, std::shared_ptr<T> shared) {
-  Output(ctx, name, {}).scalar<tensorflow::Variant>()() = SharedVariant<T>{std::move(shared)};
+void OutputShared(tf::OpKernelContext* ctx, const char* name, std::shared_ptr<T> shared) {
+  Output(ctx, name, {}).scalar<tf::Variant>()() = SharedVariant<T>{std::move(shared)};
 }
 
 /// The object in a variant tensor; null if it holds none, or one of another type.
 template <typename T>
-std::shared_ptr<T> SharedIn(const tensorflow::Tensor& tensor) {
+std::shared_ptr<T> SharedIn(const tf::Tensor& tensor) {
   if (tensor.dims() != 0) return nullptr;
-  const auto* variant = tensor.scalar<tensorflow::Variant>()().get<SharedVariant<T>>();
+  const auto* variant = tensor.scalar<tf::Variant>()().get<SharedVariant<T>>();
   return variant == nullptr ? nullptr : variant->shared;
 }
 
 /// The object in an input that only the op `made_by` makes.
 template <typename T>
-std::shared_ptr<T> SharedInput(tensorflow::OpKernelContext* ctx, const char* name,
-                               const char* made_by) {
-  const tensorflow::Tensor& tensor = Input(ctx, name);
+std::shared_ptr<T> SharedInput(tf::OpKernelContext* ctx, const char* name, const char* made_by) {
+  const tf::Tensor& tensor = Input(ctx, name);
   if (auto shared = SharedIn<T>(tensor)) return shared;
   Throw(ErrorCode::kInvalidArgument, "input `", name, "` must be the output of ", made_by, ", got ",
         tensor.DebugString());

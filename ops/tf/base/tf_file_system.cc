@@ -6,14 +6,13 @@
 
 #include "ops/base/error.h"
 #include "ops/tf/base/file_errors.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "ops/tf/base/tf_versions.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/path.h"
 
 namespace sok {
 namespace {
-
-namespace tf = tensorflow;
 
 class TfReader : public FileSystem::Reader {
  public:

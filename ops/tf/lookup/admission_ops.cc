@@ -18,8 +18,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokAdmitKeys")
     .Input("tables: N * resource")
     .Input("keys: N * int64")

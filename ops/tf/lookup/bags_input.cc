@@ -5,8 +5,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 namespace {
 
 /// The `count` values of an optional input; absent if its length is 0.

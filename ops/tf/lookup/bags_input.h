@@ -10,17 +10,17 @@
 namespace sok {
 
 /// The attribute `combiners`: 'none', 'sum' or 'mean' for each item of a group.
-std::vector<Combiner> CombinersOf(tensorflow::OpKernelConstruction* ctx);
+std::vector<Combiner> CombinersOf(tf::OpKernelConstruction* ctx);
 
 /// Tensors that describe the bags of one item. For optional ones, length 0 means "none" if there
 /// are bags.
 struct BagTensors {
   Combiner combiner;
   int64_t num_distinct;
-  const tensorflow::Tensor& inverse;            // [num_keys]
-  const tensorflow::Tensor& row_splits;         // [num_bags + 1]; not read with kNone
-  const tensorflow::Tensor* weights = nullptr;  // [num_keys]
-  const tensorflow::Tensor* factors = nullptr;  // [num_bags]
+  const tf::Tensor& inverse;            // [num_keys]
+  const tf::Tensor& row_splits;         // [num_bags + 1]; not read with kNone
+  const tf::Tensor* weights = nullptr;  // [num_keys]
+  const tf::Tensor* factors = nullptr;  // [num_bags]
 };
 
 /// The bags, whose tensors are on the device of `call`, checked by Engine::CheckBags. `what` names

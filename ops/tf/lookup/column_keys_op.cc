@@ -16,8 +16,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokColumnKeys")
     .Input("features: Tfeatures")
     .Input("masks: N * int32")

@@ -23,7 +23,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
 std::atomic<RankBits> ranks_alike{0};  // of lookups that trained
 using tf::shape_inference::InferenceContext;
 

@@ -11,7 +11,7 @@ namespace sok {
 namespace {
 
 /// An attribute with the name of an element for each item of a group; if empty, all are float32.
-std::vector<Element> ElementsIn(tensorflow::OpKernelConstruction* ctx, const char* attribute) {
+std::vector<Element> ElementsIn(tf::OpKernelConstruction* ctx, const char* attribute) {
   const auto num_items = static_cast<size_t>(Attribute<int64_t>(ctx, "N"));
   const auto names = Attribute<std::vector<std::string>>(ctx, attribute);
   if (names.empty()) return std::vector<Element>(num_items, Element::kFloat32);
@@ -23,16 +23,16 @@ std::vector<Element> ElementsIn(tensorflow::OpKernelConstruction* ctx, const cha
 
 }  // namespace
 
-WireDtypes::WireDtypes(tensorflow::OpKernelConstruction* ctx)
+WireDtypes::WireDtypes(tf::OpKernelConstruction* ctx)
     : sums(ElementsIn(ctx, "wire_dtypes")), rows(sums.size(), Element::kFloat32) {}
 
-WireDtypes WireDtypes::WithRows(tensorflow::OpKernelConstruction* ctx) {
+WireDtypes WireDtypes::WithRows(tf::OpKernelConstruction* ctx) {
   WireDtypes dtypes(ctx);
   dtypes.rows = ElementsIn(ctx, "row_dtypes");
   return dtypes;
 }
 
-RowLayout::RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const Group& group,
+RowLayout::RowLayout(tf::OpKernelContext* ctx, const OpCall& call, const Group& group,
                      const char* counts_list, const std::vector<int64_t>& dims,
                      const WireDtypes& wire_dtypes)
     : op_name_(group.name()),

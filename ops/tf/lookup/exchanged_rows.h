@@ -25,9 +25,9 @@ struct RowRun {
 /// How the items of a group are sent.
 struct WireDtypes {
   /// From the attribute `wire_dtypes`, one per item; if empty, all are float32.
-  explicit WireDtypes(tensorflow::OpKernelConstruction* ctx);
+  explicit WireDtypes(tf::OpKernelConstruction* ctx);
   /// As above, with the attribute `row_dtypes`, which likewise may be empty.
-  static WireDtypes WithRows(tensorflow::OpKernelConstruction* ctx);
+  static WireDtypes WithRows(tf::OpKernelConstruction* ctx);
 
   /// Of an item's rows, which lose nothing as the table's element, or of sums of rows.
   Element Of(size_t item, bool are_sums) const {
@@ -44,7 +44,7 @@ class RowLayout {
   /// The input `counts_list` has the numbers of rows of each item to or from each rank,
   /// [num_ranks], perhaps followed by how many of them are sums, all or none; on the host. Throws
   /// kInvalidArgument for impossible counts.
-  RowLayout(tensorflow::OpKernelContext* ctx, const OpCall& call, const Group& group,
+  RowLayout(tf::OpKernelContext* ctx, const OpCall& call, const Group& group,
             const char* counts_list, const std::vector<int64_t>& dims,
             const WireDtypes& wire_dtypes);
 

@@ -14,8 +14,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokJoinedKeys")
     .Input("ids: Tids")
     .Input("collectives: num_collectives * variant")

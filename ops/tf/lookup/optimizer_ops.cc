@@ -16,8 +16,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokApplyRule")
     .Input("rows: N * resource")
     .Input("states: num_state_variables * resource")

@@ -9,8 +9,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 std::atomic<int64_t> num_saturated{0};
 
 /// Calls use(item, run) for the runs of all items, by item and then by rank.

@@ -16,10 +16,10 @@ Outgoing OutgoingRows(OpCall& call, const RowLayout& layout, const std::vector<c
                       std::shared_ptr<const void> memory);
 
 /// The number of floats with the size of a number.
-int64_t FloatsOf(tensorflow::DataType dtype);
+int64_t FloatsOf(tf::DataType dtype);
 
 /// Writes the received rows to the output `list`: of an item [num_rows, numbers of `dim` floats].
-void OutputReceived(tensorflow::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
+void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
                     const std::vector<int64_t>& dims, const ExchangeResult& result,
                     const char* list);
 

@@ -19,7 +19,7 @@ void CheckRows(OpCall& call, Table& table, int64_t count, const int64_t* row_ids
 
 }  // namespace
 
-WaitingIds FindWaiting(tensorflow::OpKernelContext* ctx, TableResource* resource,
+WaitingIds FindWaiting(tf::OpKernelContext* ctx, TableResource* resource,
                        const std::vector<int64_t>& ids) {
   WaitingIds found;
   const auto waiting = resource->WaitingKeys(ctx);
@@ -35,15 +35,14 @@ WaitingIds FindWaiting(tensorflow::OpKernelContext* ctx, TableResource* resource
   return found;
 }
 
-RowGradients GradientsOf(const TableOptions& options, const tensorflow::Tensor& values,
-                         const tensorflow::Tensor& row_ids) {
+RowGradients GradientsOf(const TableOptions& options, const tf::Tensor& values,
+                         const tf::Tensor& row_ids) {
   CheckRowGradients(options, values, row_ids.NumElements());
   return {row_ids.NumElements(), Data<int64_t>(row_ids), Data<float>(values)};
 }
 
-RowGradients GradientsOfAdmitted(tensorflow::OpKernelContext* ctx, OpCall& call,
-                                 TableResource* resource, const TableView& view,
-                                 const RowGradients& given) {
+RowGradients GradientsOfAdmitted(tf::OpKernelContext* ctx, OpCall& call, TableResource* resource,
+                                 const TableView& view, const RowGradients& given) {
   if (!view.policy.options().has_filter()) return given;
   std::vector<int64_t> row_ids(static_cast<size_t>(given.count));
   call.CopyToHost(row_ids.data(), given.row_ids, given.count);

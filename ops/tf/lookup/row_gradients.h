@@ -19,8 +19,8 @@ struct RowGradients {
 
 /// Throws kInvalidArgument for a wrong shape.
 RowGradients GradientsOf(const TableOptions& options,
-                         const tensorflow::Tensor& values,    // [n, dim]
-                         const tensorflow::Tensor& row_ids);  // [n]
+                         const tf::Tensor& values,    // [n, dim]
+                         const tf::Tensor& row_ids);  // [n]
 
 /// Those of ids that are of keys that wait for rows in the step of `ctx`.
 struct WaitingIds {
@@ -28,14 +28,13 @@ struct WaitingIds {
   std::vector<int64_t> keys;
 };
 /// Needs the planes to be locked.
-WaitingIds FindWaiting(tensorflow::OpKernelContext* ctx, TableResource* resource,
+WaitingIds FindWaiting(tf::OpKernelContext* ctx, TableResource* resource,
                        const std::vector<int64_t>& ids);
 
 /// The gradients of rows that the table has by now, where a filter may have kept keys out when a
 /// lookup of the step counted them; others' are left out.
-RowGradients GradientsOfAdmitted(tensorflow::OpKernelContext* ctx, OpCall& call,
-                                 TableResource* resource, const TableView& view,
-                                 const RowGradients& given);
+RowGradients GradientsOfAdmitted(tf::OpKernelContext* ctx, OpCall& call, TableResource* resource,
+                                 const TableView& view, const RowGradients& given);
 
 /// Adds up the gradients of repeated rows, unless the caller guarantees that there are none. If
 /// rows may repeat, throws kInvalidArgument for a row that the table does not have; otherwise

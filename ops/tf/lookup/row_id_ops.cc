@@ -16,8 +16,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokKeepRows")
     .Input("row_ids: int64")
     .Input("found: int64")

@@ -10,12 +10,12 @@ namespace sok {
 
 std::string RuleAttribute() { return "rule: {" + NamesOf(NamedRules()) + "}"; }
 
-RuleInput::RuleInput(tensorflow::OpKernelConstruction* ctx)
+RuleInput::RuleInput(tf::OpKernelConstruction* ctx)
     : maker_(Attribute<std::string>(ctx, "rule"),
              Attribute<std::vector<std::string>>(ctx, "hyperparameter_names")),
       num_hyperparameters_(static_cast<int>(Attribute<int64_t>(ctx, "num_hyperparameters"))) {}
 
-Rule RuleInput::Read(tensorflow::OpKernelContext* ctx) const {
+Rule RuleInput::Read(tf::OpKernelContext* ctx) const {
   std::vector<float> values;
   for (int i = 0; i < num_hyperparameters_; ++i) {
     values.push_back(InputOfRank(ctx, "hyperparameters", 0, i).scalar<float>()());

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ops/engine/named_rules.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace sok {
@@ -17,12 +18,12 @@ std::string RuleAttribute();
 class RuleInput {
  public:
   /// Throws kInvalidArgument.
-  explicit RuleInput(tensorflow::OpKernelConstruction* ctx);
+  explicit RuleInput(tf::OpKernelConstruction* ctx);
 
   const char* name() const { return maker_.name(); }
 
   /// The rule of this step. Throws kInvalidArgument if a hyperparameter is rejected.
-  Rule Read(tensorflow::OpKernelContext* ctx) const;
+  Rule Read(tf::OpKernelContext* ctx) const;
 
  private:
   RuleMaker maker_;

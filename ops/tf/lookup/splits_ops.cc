@@ -15,8 +15,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokRowSplits")
     .Input("indices: N * int64")
     .Input("dense_shape: N * int64")

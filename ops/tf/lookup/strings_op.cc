@@ -11,8 +11,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokStrings")
     .Input("offsets: N * int64")
     .Input("bytes: N * uint8")

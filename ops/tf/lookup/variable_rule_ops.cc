@@ -19,8 +19,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 constexpr char kDoc[] =
     "Applies a rule of ops/engine/rules.h to rows of an ordinary variable. States have the "
     "variable's shape, or [rows] if they are of whole rows, gradients one row for each of the "

@@ -21,8 +21,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokPrefetchStart")
 SOK_BATCHES_ATTRIBUTES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)

@@ -6,8 +6,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 absl::Status NotStarted() {
   return absl::FailedPreconditionError(
       "no thread makes the batches of prefetch_lookups: call "

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/tf/base/namespace_tf.h"
 #include "ops/tf/base/op_waiter.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -27,7 +28,7 @@ absl::Status PrefetchEnded();
 /// The tensors of a batch, in slots that are filled in any order, or the reason of its failure.
 class PrefetchedBatch : public std::enable_shared_from_this<PrefetchedBatch> {
  public:
-  void Put(int64_t slot, std::vector<tensorflow::Tensor> tensors);
+  void Put(int64_t slot, std::vector<tf::Tensor> tensors);
   void Fail(const absl::Status& status);
 
   /// Wakes when the slot is filled or the batch has failed, with the batch and its status.
@@ -37,14 +38,14 @@ class PrefetchedBatch : public std::enable_shared_from_this<PrefetchedBatch> {
   void Cancel();
 
   /// The slot must be filled.
-  std::vector<tensorflow::Tensor> tensors(int64_t slot) const;
+  std::vector<tf::Tensor> tensors(int64_t slot) const;
 
  private:
   using Waiters = std::vector<std::shared_ptr<PrefetchWaiter>>;
   void Wake(Waiters waiters, const absl::Status& status);
 
   mutable std::mutex mutex_;
-  std::map<int64_t, std::vector<tensorflow::Tensor>> slots_;
+  std::map<int64_t, std::vector<tf::Tensor>> slots_;
   absl::Status status_;
   bool is_cancelled_ = false;
   std::map<int64_t, Waiters> waiting_;  // by slot
@@ -53,7 +54,7 @@ class PrefetchedBatch : public std::enable_shared_from_this<PrefetchedBatch> {
 };
 
 /// The batches of a session, in order.
-class PrefetchedBatches : public tensorflow::ResourceBase {
+class PrefetchedBatches : public tf::ResourceBase {
  public:
   explicit PrefetchedBatches(int64_t capacity) : capacity_(capacity) {}
   std::string DebugString() const override { return "prefetched batches"; }

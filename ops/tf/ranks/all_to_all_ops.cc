@@ -18,8 +18,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokNextPart")
     .Input("go_on: bool")
     .Output("data: uint8")

@@ -12,8 +12,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokCheckSame")
     .Input("signature: string")
     .Input("collective: variant")

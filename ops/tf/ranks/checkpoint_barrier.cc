@@ -14,7 +14,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
 using Clock = std::chrono::steady_clock;
 
 // Steps that end sooner cost one agreement, plus the barrier.

@@ -15,8 +15,7 @@ class CheckpointBarrier {
   /// Returns when steps that had begun on any rank have ended on all. Throws kDeadlineExceeded on
   /// all ranks, naming the running steps, if they have not ended after `most_seconds`; otherwise
   /// the errors of RankCommunicator, and kCancelled.
-  CheckpointBarrier(tensorflow::OpKernelContext* ctx, RankCommunicator& communicator,
-                    double most_seconds);
+  CheckpointBarrier(tf::OpKernelContext* ctx, RankCommunicator& communicator, double most_seconds);
   ~CheckpointBarrier() { Release(); }
   CheckpointBarrier(const CheckpointBarrier&) = delete;
   CheckpointBarrier& operator=(const CheckpointBarrier&) = delete;
@@ -24,10 +23,10 @@ class CheckpointBarrier {
   void Release();
 
  private:
-  tensorflow::core::RefCountPtr<SessionSteps> steps_;  // null once released
+  tf::core::RefCountPtr<SessionSteps> steps_;  // null once released
 };
 
 /// The barrier that is the input `steps` of an op. Throws kInvalidArgument.
-std::shared_ptr<CheckpointBarrier> BarrierIn(tensorflow::OpKernelContext* ctx);
+std::shared_ptr<CheckpointBarrier> BarrierIn(tf::OpKernelContext* ctx);
 
 }  // namespace sok

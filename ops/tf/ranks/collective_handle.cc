@@ -25,8 +25,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 using CollectiveVariant = SharedVariant<const CollectiveHandle>;
 
 namespace {

@@ -41,17 +41,16 @@ class CollectiveHandle {
 };
 
 /// The collective in a scalar variant tensor.
-std::shared_ptr<const CollectiveHandle> CollectiveHandleIn(const tensorflow::Tensor& tensor);
+std::shared_ptr<const CollectiveHandle> CollectiveHandleIn(const tf::Tensor& tensor);
 
 /// The collective in an op's input list `collectives`; null if the list is empty.
-std::shared_ptr<const CollectiveHandle> OptionalCollective(tensorflow::OpKernelContext* ctx);
+std::shared_ptr<const CollectiveHandle> OptionalCollective(tf::OpKernelContext* ctx);
 
 /// While it lives, no rank keeps waiting for the lookup after another op of the step has failed or
 /// the step was cancelled.
 class CancelWatch {
  public:
-  CancelWatch(tensorflow::OpKernelContext* ctx,
-              const std::shared_ptr<const CollectiveHandle>& handle);
+  CancelWatch(tf::OpKernelContext* ctx, const std::shared_ptr<const CollectiveHandle>& handle);
   ~CancelWatch() { Stop(); }
   CancelWatch(const CancelWatch&) = delete;
   CancelWatch& operator=(const CancelWatch&) = delete;
@@ -59,15 +58,14 @@ class CancelWatch {
   void Stop();
 
  private:
-  tensorflow::CancellationManager* manager_;  // null: nothing to watch
-  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  tf::CancellationManager* manager_;  // null: nothing to watch
+  tf::CancellationToken token_ = tf::CancellationManager::kInvalidToken;
 };
 
 /// As FailStepOnThrow; the failing op is part of the lookup of `handle`, if any. Catches all:
 /// an exception would end the thread of the exchanges.
 template <typename Body>
-void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const CollectiveHandle* handle,
-                       Body&& body) {
+void FailLookupOnThrow(tf::OpKernelContext* ctx, const CollectiveHandle* handle, Body&& body) {
   FailStepOnThrow(ctx, [&] {
     try {
       body();

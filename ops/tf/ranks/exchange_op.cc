@@ -9,8 +9,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 absl::Status StatusOf(const ExchangeResult& result) {
   return ToStatus(Error(result.code, result.error));
 }

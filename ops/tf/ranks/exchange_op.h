@@ -14,17 +14,17 @@ namespace sok {
 /// An op whose second half runs when the exchange is complete, so that a step waits for other ranks
 /// without blocking a thread. Ops of a lookup take its collective as the input "collective"; if one
 /// lookup has several ops of a type, the attribute "occurrence" numbers them.
-class ExchangeOp : public tensorflow::AsyncOpKernel {
+class ExchangeOp : public tf::AsyncOpKernel {
  public:
-  explicit ExchangeOp(tensorflow::OpKernelConstruction* ctx);
+  explicit ExchangeOp(tf::OpKernelConstruction* ctx);
 
-  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
+  void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override;
 
  protected:
   /// Fills the request's outgoing bytes.
-  virtual void Send(tensorflow::OpKernelContext* ctx, ExchangeRequest* request) = 0;
+  virtual void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) = 0;
   /// Sets the outputs that Send has not set.
-  virtual void Receive(tensorflow::OpKernelContext* ctx, const ExchangeResult& result) = 0;
+  virtual void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) = 0;
 
  private:
   struct PendingExchange;

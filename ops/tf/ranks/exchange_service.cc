@@ -59,7 +59,7 @@ void Set(std::shared_ptr<T> Service::* pointer, std::shared_ptr<T> value) {
 }
 
 /// Sends the error of an op's context to the other ranks.
-void FailStepOnRanks(tensorflow::OpKernelContext* ctx) {
+void FailStepOnRanks(tf::OpKernelContext* ctx) {
   const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
   if (!coordinator) return;  // a child of fork()
   coordinator->FailStep(StepIdOf(ctx), CodeOf(ctx->status()), std::string(ctx->status().message()));
@@ -126,7 +126,7 @@ std::shared_ptr<Coordinator> CurrentCoordinator() { return Current(&Service::coo
 
 std::shared_ptr<AllToAllTransport> CurrentAllToAll() { return Current(&Service::all_to_all); }
 
-StepId StepIdOf(tensorflow::OpKernelContext* ctx) {
+StepId StepIdOf(tf::OpKernelContext* ctx) {
   return ctx->step_id() == 0 ? StepId() : StepId(ctx->step_id());
 }
 

@@ -17,6 +17,6 @@ std::shared_ptr<Coordinator> CurrentCoordinator();
 std::shared_ptr<AllToAllTransport> CurrentAllToAll();
 
 /// The step or function call of an op; in eager code, none or one of its own.
-StepId StepIdOf(tensorflow::OpKernelContext* ctx);
+StepId StepIdOf(tf::OpKernelContext* ctx);
 
 }  // namespace sok

@@ -13,7 +13,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
 using tf::shape_inference::InferenceContext;
 using tf::shape_inference::ShapeHandle;
 

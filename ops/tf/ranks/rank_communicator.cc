@@ -9,7 +9,7 @@
 
 namespace sok {
 
-RankCommunicator::RankCommunicator(tensorflow::OpKernelContext* ctx,
+RankCommunicator::RankCommunicator(tf::OpKernelContext* ctx,
                                    std::shared_ptr<const CollectiveHandle> handle)
     : step_id_(StepIdOf(ctx)), handle_(std::move(handle)), watch_(ctx, handle_) {}
 

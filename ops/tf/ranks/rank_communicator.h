@@ -16,8 +16,7 @@ namespace sok {
 /// unconnected process, there are no other ranks.
 class RankCommunicator {
  public:
-  RankCommunicator(tensorflow::OpKernelContext* ctx,
-                   std::shared_ptr<const CollectiveHandle> handle);
+  RankCommunicator(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> handle);
 
   int64_t num_ranks() const { return handle_ ? handle_->coordinator().num_ranks() : 1; }
   int64_t rank() const { return handle_ ? handle_->coordinator().rank() : 0; }

@@ -5,8 +5,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 void CommunicatingOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
   std::shared_ptr<const CollectiveHandle> handle;
   FailLookupOnThrow(ctx, nullptr, [&] { handle = OptionalCollective(ctx); });

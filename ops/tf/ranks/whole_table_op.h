@@ -10,13 +10,13 @@ namespace sok {
 
 /// An op that waits for other ranks and for disks, on a thread of its own. `collectives` has one
 /// element if other ranks take part, else none.
-class CommunicatingOp : public tensorflow::AsyncOpKernel {
+class CommunicatingOp : public tf::AsyncOpKernel {
  public:
-  using tensorflow::AsyncOpKernel::AsyncOpKernel;
-  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
+  using tf::AsyncOpKernel::AsyncOpKernel;
+  void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override;
 
  protected:
-  virtual void Run(tensorflow::OpKernelContext* ctx, RankCommunicator& communicator) = 0;
+  virtual void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) = 0;
 };
 
 /// A CommunicatingOp whose first input is a table.
@@ -27,11 +27,11 @@ class WholeTableOp : public CommunicatingOp {
  protected:
   /// Must await its turn before locking the table and pass it on afterwards, and synchronize with
   /// other ranks last, when it can no longer fail.
-  virtual void Move(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource& table,
+  virtual void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
                     RankCommunicator& communicator) = 0;
 
  private:
-  void Run(tensorflow::OpKernelContext* ctx, RankCommunicator& communicator) override;
+  void Run(tf::OpKernelContext* ctx, RankCommunicator& communicator) override;
 };
 
 }  // namespace sok

@@ -8,8 +8,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 /// Lives in a container of the step, which TensorFlow empties when the step has ended.
 class SessionSteps::Witness : public tf::ResourceBase {
  public:

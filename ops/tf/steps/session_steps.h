@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/history/step_registry.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 
@@ -19,9 +20,9 @@ namespace sok {
 /// run of a session; a function called outside of sessions, with the functions that it calls; a
 /// function of tf.data; or an op outside of functions. It ends when the manager is destroyed or
 /// cancelled and TensorFlow has emptied the step's containers.
-class SessionSteps : public tensorflow::ResourceBase {
+class SessionSteps : public tf::ResourceBase {
  public:
-  static tensorflow::core::RefCountPtr<SessionSteps> Of(tensorflow::OpKernelContext* ctx);
+  static tf::core::RefCountPtr<SessionSteps> Of(tf::OpKernelContext* ctx);
 
   StepRegistry& registry() { return registry_; }
   /// The number of this session, from 0, among those of the process that have called this for the
@@ -34,14 +35,13 @@ class SessionSteps : public tensorflow::ResourceBase {
   /// A line for each of these tables that was initialized again since it was restored last.
   std::string InitializedAgain(const std::vector<std::string>& tables);
   /// Throws kCancelled if the step has been cancelled.
-  int64_t StepOf(tensorflow::OpKernelContext* ctx);
+  int64_t StepOf(tf::OpKernelContext* ctx);
 
   /// Called before an op finds rows. Returns true if its step may proceed. Otherwise calls `go_on`
   /// once, when it may or with an error; the op may have ended when this returns. `collectives`:
   /// those of its lookup, if other ranks take part. Throws as StepOf.
   using GoOn = std::function<void(const absl::Status&)>;
-  bool Enter(tensorflow::OpKernelContext* ctx, const std::vector<CollectiveId>& collectives,
-             GoOn go_on);
+  bool Enter(tf::OpKernelContext* ctx, const std::vector<CollectiveId>& collectives, GoOn go_on);
 
   std::string DebugString() const override { return "the steps that use tables"; }
 

@@ -6,6 +6,7 @@
 #include "ops/base/error.h"
 #include "ops/formats/bundle/sorted_table.h"
 #include "ops/tf/base/file_errors.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "ops/tf/base/tf_file_system.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 #include "tensorflow/core/framework/versions.pb.h"
@@ -16,8 +17,6 @@
 #include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
 
 namespace sok {
-
-namespace tf = tensorflow;
 
 BundleEntries ReadIndex(const std::string& prefix) {
   BundleEntries entries = ReadSortedTable(TfFileSystem(), tf::MetaFilename(prefix));

@@ -8,8 +8,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 SavedTensors::SavedTensors(const std::string& prefix) : Bundle(TfFileSystem(), prefix) {}
 
 tf::DataType SavedTensors::DtypeOf(const std::string& name) {

@@ -7,6 +7,7 @@
 
 #include "ops/engine/rounding.h"
 #include "ops/formats/bundle/bundle.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_slice.h"
 
@@ -18,19 +19,19 @@ class SavedTensors : public Bundle {
   explicit SavedTensors(const std::string& prefix);
 
   /// The dtype of a tensor. Throws kNotFound.
-  tensorflow::DataType DtypeOf(const std::string& name);
-  tensorflow::TensorShape ShapeOf(const std::string& name);
+  tf::DataType DtypeOf(const std::string& name);
+  tf::TensorShape ShapeOf(const std::string& name);
   /// Throws kInvalidArgument if the dtype differs, and kNotFound.
-  tensorflow::TensorShape ShapeOf(const std::string& name, tensorflow::DataType dtype);
+  tf::TensorShape ShapeOf(const std::string& name, tf::DataType dtype);
   /// Reads a whole tensor of numbers.
-  tensorflow::Tensor Read(const std::string& name, tensorflow::DataType dtype);
+  tf::Tensor Read(const std::string& name, tf::DataType dtype);
 
   /// The numbers of a table's seed, int64: a scalar, or of rows of two bytes, two; nullopt if
   /// absent, as in checkpoints of other programs.
   std::optional<SavedStream> StreamIn(const std::string& name);
 
   /// Reads the saved parts of a tensor that overlap the slice, and throws if they are corrupt.
-  void VerifySlice(const std::string& name, const tensorflow::TensorSlice& slice);
+  void VerifySlice(const std::string& name, const tf::TensorSlice& slice);
 };
 
 }  // namespace sok

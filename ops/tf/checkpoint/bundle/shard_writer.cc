@@ -18,8 +18,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 /// Uses TensorFlow's own writer, which supports all dtypes.
 void WriteTensors(const std::string& prefix, const std::vector<TensorToSave>& tensors) {
   tf::BundleWriter writer(tf::Env::Default(), prefix);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/formats/files/synced_file.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "ops/tf/checkpoint/bundle/async_writer.h"
 #include "ops/tf/checkpoint/bundle/bundle_index.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -21,7 +22,7 @@ namespace sok {
 struct TensorToSave {
   std::string name;
   std::string slice;
-  tensorflow::Tensor value;
+  tf::Tensor value;
 };
 
 /// Writes a bundle, <prefix>.index and <prefix>.data-00000-of-00001, to be merged with others.
@@ -45,11 +46,10 @@ class ShardWriter {
   void SetSink(Sink sink);
 
   /// Begins this rank's part of a tensor: rows [first, first + count) of its first dimension.
-  void Begin(const std::string& name, tensorflow::DataType dtype,
-             const tensorflow::TensorShape& shape, int64_t first, int64_t count);
+  void Begin(const std::string& name, tf::DataType dtype, const tf::TensorShape& shape,
+             int64_t first, int64_t count);
   /// Begins a tensor that only this rank has.
-  void BeginWhole(const std::string& name, tensorflow::DataType dtype,
-                  const tensorflow::TensorShape& shape);
+  void BeginWhole(const std::string& name, tf::DataType dtype, const tf::TensorShape& shape);
   /// Appends bytes of its elements, as in memory.
   void Append(const void* data, size_t num_bytes);
   /// As Append, in two steps: a buffer for the caller to fill, and its release.
@@ -67,7 +67,7 @@ class ShardWriter {
 
  private:
   void Write(const char* data, size_t num_bytes);
-  std::string* AddEntry(const std::string& name, const tensorflow::BundleEntryProto& entry);
+  std::string* AddEntry(const std::string& name, const tf::BundleEntryProto& entry);
 
   const std::string prefix_;
   std::optional<SyncedFile> data_;  // nullopt if there is a sink
@@ -77,7 +77,7 @@ class ShardWriter {
 
   // The tensor that the caller appends to.
   std::string name_;
-  tensorflow::BundleEntryProto entry_;
+  tf::BundleEntryProto entry_;
   int64_t bytes_to_come_ = 0;
 
   uint32_t sum_ = 0;          // of the tensor being written

@@ -18,8 +18,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokExportTable")
     .Input("table: resource")
     .Output("keys: int64")

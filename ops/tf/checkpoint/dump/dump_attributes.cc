@@ -7,8 +7,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 StoredType StoredTypeOf(tf::DataType dtype) {
   switch (dtype) {
     case tf::DT_INT32:

@@ -10,6 +10,7 @@
 #include "ops/engine/restored_keys.h"
 #include "ops/formats/dumps/dump_format.h"
 #include "ops/formats/dumps/headed_dump.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 /// Part of a REGISTER_OP. Names of optimizers and slots are those in the files.
@@ -27,7 +28,7 @@ namespace sok {
 
 class DumpAttributes {
  public:
-  explicit DumpAttributes(tensorflow::OpKernelConstruction* ctx);
+  explicit DumpAttributes(tf::OpKernelConstruction* ctx);
 
   /// The planes of the slots.
   const std::vector<std::string>& slot_names() const { return slot_names_; }

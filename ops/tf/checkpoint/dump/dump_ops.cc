@@ -21,8 +21,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokBeginDump")
     .Input("steps: variant")
     .Output("dump: variant")

@@ -19,8 +19,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokRestoreTable")
     .Input("table: resource")
     .Input("folder: string") SOK_COLLECTIVES.SetIsStateful() SOK_DUMP_ATTRIBUTES

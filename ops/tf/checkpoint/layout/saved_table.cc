@@ -14,8 +14,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 /// Tensors of a rank's part of a checkpoint, by column.
 class BundleSink : public RowsSink {
  public:

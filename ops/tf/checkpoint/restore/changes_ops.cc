@@ -19,8 +19,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokReadChanges")
     .Input("table: resource")
     .Input("prefix: string")

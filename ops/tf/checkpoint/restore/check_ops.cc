@@ -18,8 +18,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokTablesHaveKeys")
     .Input("tables: num_tables * resource") SOK_COLLECTIVES.Output("have_keys: bool")
     .Attr("num_tables: int >= 0")

@@ -17,7 +17,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
 using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokListTensors")

@@ -14,8 +14,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokRestoreSaved")
     .Input("table: resource")
     .Input("prefix: string") SOK_COLLECTIVES.SetIsStateful() SOK_SAVED_TABLE_ATTRIBUTES

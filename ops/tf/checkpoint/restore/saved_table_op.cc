@@ -13,8 +13,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 constexpr char kPart[] = "/part_";
 
 bool IsNumber(const std::string& text) {

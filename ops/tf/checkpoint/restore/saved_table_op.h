@@ -55,7 +55,7 @@ struct SavedLink {
 
 class SavedTableOp : public WholeTableOp {
  public:
-  explicit SavedTableOp(tensorflow::OpKernelConstruction* ctx);
+  explicit SavedTableOp(tf::OpKernelConstruction* ctx);
 
  protected:
   using Chain = std::vector<std::unique_ptr<SavedLink>>;
@@ -99,8 +99,7 @@ class SavedTableOp : public WholeTableOp {
   void OpenParts(const TableView& view, SavedLink* link) const;
   /// The shape of the tensor of a plane, whose dtype it checks; sets the link's element by the
   /// rows.
-  static tensorflow::TensorShape ShapeOfPlane(SavedLink* link, size_t plane,
-                                              const std::string& name);
+  static tf::TensorShape ShapeOfPlane(SavedLink* link, size_t plane, const std::string& name);
   void CheckHasSlot(SavedLink& link, const std::string& title) const;
 };
 

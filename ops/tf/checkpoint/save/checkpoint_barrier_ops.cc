@@ -11,8 +11,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokHoldCheckpointBarrier")
     .Output("steps: variant") SOK_COLLECTIVES.Attr("most_seconds: float")
     .SetIsStateful()

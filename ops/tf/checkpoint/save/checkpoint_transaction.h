@@ -33,7 +33,7 @@ struct CheckpointTransaction {
 };
 
 /// The transaction that is the input `checkpoint` of an op. Throws kInvalidArgument.
-inline std::shared_ptr<CheckpointTransaction> CheckpointIn(tensorflow::OpKernelContext* ctx) {
+inline std::shared_ptr<CheckpointTransaction> CheckpointIn(tf::OpKernelContext* ctx) {
   return SharedInput<CheckpointTransaction>(ctx, "checkpoint", "SokBeginCheckpoint");
 }
 

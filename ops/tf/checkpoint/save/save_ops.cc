@@ -15,8 +15,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokBeginCheckpoint")
     .Input("prefix: string")
     .Input("tensors: T") SOK_COLLECTIVES.Input("base: num_bases * string")

@@ -14,8 +14,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 REGISTER_OP("SokSaveTable")
     .Input("table: resource")
     .Input("checkpoint: variant") SOK_COLLECTIVES.Attr("table_name: string")

@@ -9,8 +9,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 void WarnOfClamped(const std::string& table, int64_t num_clamped) {
   if (num_clamped == 0) return;
   LOG(WARNING) << "table '" << table << "': " << num_clamped

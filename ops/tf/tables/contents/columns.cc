@@ -8,8 +8,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 class PlaneSource : public ColumnSource {
  public:
   PlaneSource(RowMover mover, Element element) : mover_(std::move(mover)), element_(element) {}

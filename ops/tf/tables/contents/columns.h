@@ -36,14 +36,14 @@ class ColumnSource {
 
 struct Column {
   std::string title;  // of its tensor in checkpoints
-  tensorflow::DataType dtype = tensorflow::DT_FLOAT;
-  tensorflow::TensorShape row_shape;  // [width], or [] if it is one number
+  tf::DataType dtype = tf::DT_FLOAT;
+  tf::TensorShape row_shape;  // [width], or [] if it is one number
   std::unique_ptr<ColumnSource> source;
 
-  int64_t row_bytes() const { return row_shape.num_elements() * tensorflow::DataTypeSize(dtype); }
+  int64_t row_bytes() const { return row_shape.num_elements() * tf::DataTypeSize(dtype); }
   /// How many rows are moved at a time.
   int64_t RowsAtOnce() const;
-  tensorflow::TensorShape ShapeOf(int64_t num_rows) const;
+  tf::TensorShape ShapeOf(int64_t num_rows) const;
 };
 
 /// `element`: of the numbers on the host. Other rows than those widen, or are rounded to nearest;

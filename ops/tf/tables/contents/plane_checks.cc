@@ -13,8 +13,8 @@ void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t
 }
 
 void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
-                         int64_t width, const tensorflow::TensorShape& shape) {
-  const tensorflow::TensorShape expected({num_keys, width});
+                         int64_t width, const tf::TensorShape& shape) {
+  const tf::TensorShape expected({num_keys, width});
   if (shape == expected) return;
   Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what,
         " to restore have shape ", shape.DebugString(), ", but ", num_keys, " keys and a width of ",

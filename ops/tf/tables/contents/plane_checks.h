@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ops/engine/table_options.h"
+#include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
 namespace sok {
@@ -14,6 +15,6 @@ void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t
 
 /// Throws kInvalidArgument if `shape`, of the tensor called `what`, is not [num_keys, width].
 void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
-                         int64_t width, const tensorflow::TensorShape& shape);
+                         int64_t width, const tf::TensorShape& shape);
 
 }  // namespace sok

@@ -69,7 +69,7 @@ RowsSource::Place TableFromRows::PlaceInPlanes(int64_t num_keys) {
 
 void TableFromRows::Insert(const RowsBlock& block, bool are_new) {
   const int64_t* keys = block.keys();
-  const bool has_rows = block.Of(1) != nullptr && columns_[0].dtype == tensorflow::DT_FLOAT &&
+  const bool has_rows = block.Of(1) != nullptr && columns_[0].dtype == tf::DT_FLOAT &&
                         fresh_.options().first_value.element == Element::kFloat32 &&
                         block.row_bytes[1] == columns_[0].row_bytes();
   const auto* rows = has_rows ? static_cast<const float*>(block.Of(1)) : nullptr;

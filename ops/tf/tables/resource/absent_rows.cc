@@ -14,8 +14,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
-
 /// For each key without a row, the row that it would get, which holds the preset value; -1 for
 /// other keys and beyond the capacity.
 std::vector<int64_t> NextRows(const TableOptions& options, int64_t num_keys, const int64_t* row_ids,

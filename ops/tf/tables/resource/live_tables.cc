@@ -15,8 +15,6 @@ namespace sok {
 
 namespace {
 
-namespace tf = tensorflow;
-
 class LiveTables {
  public:
   void Add(TableResource* table) {

@@ -8,8 +8,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 tf::DataType DataTypeOf(Element element) {
   if (element == Element::kBfloat16) return tf::DT_BFLOAT16;
   return element == Element::kFloat16 ? tf::DT_HALF : tf::DT_FLOAT;

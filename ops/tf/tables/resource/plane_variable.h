@@ -13,17 +13,16 @@
 
 namespace sok {
 
-using VariablePtr = tensorflow::core::RefCountPtr<tensorflow::Var>;
+using VariablePtr = tf::core::RefCountPtr<tf::Var>;
 
 /// TensorFlow's type of an element.
-tensorflow::DataType DataTypeOf(Element element);
+tf::DataType DataTypeOf(Element element);
 
 /// The variable of an input; created, without a value, if it does not exist yet.
-VariablePtr LookupOrMakeVariable(tensorflow::OpKernelContext* ctx, const char* input);
+VariablePtr LookupOrMakeVariable(tf::OpKernelContext* ctx, const char* input);
 
 /// The variable of a handle; kFailedPrecondition if it has not been initialized.
-VariablePtr LookupVariable(tensorflow::OpKernelContext* ctx,
-                           const tensorflow::ResourceHandle& handle);
+VariablePtr LookupVariable(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle);
 
 /// Locks on variables, taken in TensorFlow's order (by address of the mutex).
 class VariableLocks {
@@ -32,13 +31,13 @@ class VariableLocks {
     kShared,  // to use their memory
     kAlone,   // to replace their value
   };
-  VariableLocks(std::vector<tensorflow::Var*> variables, Mode mode);
+  VariableLocks(std::vector<tf::Var*> variables, Mode mode);
   ~VariableLocks();
   VariableLocks(const VariableLocks&) = delete;
   VariableLocks& operator=(const VariableLocks&) = delete;
 
  private:
-  std::vector<tensorflow::Var*> variables_;  // in locking order, each once
+  std::vector<tf::Var*> variables_;  // in locking order, each once
   const Mode mode_;
 };
 
@@ -57,7 +56,7 @@ class PlaneVariable {
   /// Rows that the variable shows.
   int64_t num_rows() const { return num_rows_; }
 
-  tensorflow::Var* variable() const { return variable_.get(); }
+  tf::Var* variable() const { return variable_.get(); }
   const PlaneOptions& options() const { return options_; }
   const std::shared_ptr<Plane>& plane() const { return plane_; }
 
@@ -78,7 +77,7 @@ class PlaneVariable {
   void TakeBack(OpCall& call, const std::function<int64_t()>& num_written);
 
  private:
-  tensorflow::TensorShape Shape() const;
+  tf::TensorShape Shape() const;
   void PutPlane();
 
   VariablePtr variable_;

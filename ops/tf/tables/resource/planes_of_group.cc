@@ -6,7 +6,7 @@
 
 namespace sok {
 
-PlanesOfGroup::PlanesOfGroup(tensorflow::OpKernelContext* ctx, OpCall& call, const Group& group,
+PlanesOfGroup::PlanesOfGroup(tf::OpKernelContext* ctx, OpCall& call, const Group& group,
                              const char* list) {
   std::map<TableResource*, const TableView*, std::less<>> by_table;  // in locking order
   for (int item = 0; item < group.size(); ++item) {

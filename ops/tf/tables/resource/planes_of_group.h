@@ -15,16 +15,15 @@ namespace sok {
 class PlanesOfGroup {
  public:
   /// `list`: the input with the tables' handles.
-  PlanesOfGroup(tensorflow::OpKernelContext* ctx, OpCall& call, const Group& group,
-                const char* list);
+  PlanesOfGroup(tf::OpKernelContext* ctx, OpCall& call, const Group& group, const char* list);
 
   TableResource& table(int item) const { return *tables_[static_cast<size_t>(item)]; }
   const TableView& view(int item) const { return *views_[static_cast<size_t>(item)]; }
 
  private:
-  std::vector<tensorflow::core::RefCountPtr<TableResource>> tables_;  // [number of items]
-  std::vector<std::unique_ptr<LockedPlanes>> locked_;                 // one per table
-  std::vector<const TableView*> views_;                               // [number of items]
+  std::vector<tf::core::RefCountPtr<TableResource>> tables_;  // [number of items]
+  std::vector<std::unique_ptr<LockedPlanes>> locked_;         // one per table
+  std::vector<const TableView*> views_;                       // [number of items]
 };
 
 }  // namespace sok

@@ -9,13 +9,13 @@ namespace sok {
 namespace {
 
 template <typename Kinds>
-auto KindFrom(tensorflow::OpKernelConstruction* ctx, const char* attribute, const Kinds& kinds) {
+auto KindFrom(tf::OpKernelConstruction* ctx, const char* attribute, const Kinds& kinds) {
   return ItemNamed(kinds, attribute, Attribute<std::string>(ctx, attribute)).value;
 }
 
 }  // namespace
 
-TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
+TableOptions TableOptionsFrom(tf::OpKernelConstruction* ctx) {
   TableOptions options;
   options.name = Attribute<std::string>(ctx, "table_name");
   options.raise_capacity = Attribute<std::string>(ctx, "raise_capacity");
@@ -36,18 +36,18 @@ TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   return options;
 }
 
-Element ElementOfRows(tensorflow::OpKernelConstruction* ctx) {
-  switch (Attribute<tensorflow::DataType>(ctx, "row_dtype")) {
-    case tensorflow::DT_BFLOAT16:
+Element ElementOfRows(tf::OpKernelConstruction* ctx) {
+  switch (Attribute<tf::DataType>(ctx, "row_dtype")) {
+    case tf::DT_BFLOAT16:
       return Element::kBfloat16;
-    case tensorflow::DT_HALF:
+    case tf::DT_HALF:
       return Element::kFloat16;
     default:
       return Element::kFloat32;
   }
 }
 
-HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
+HistoryOptions HistoryOptionsFrom(tf::OpKernelConstruction* ctx) {
   HistoryOptions options;
   options.is_kept = Attribute<bool>(ctx, "keeps_history");
   options.filter_freq = Attribute<int64_t>(ctx, "filter_freq");
@@ -70,11 +70,11 @@ HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   return options;
 }
 
-StorageOptions StorageOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
+StorageOptions StorageOptionsFrom(tf::OpKernelConstruction* ctx) {
   return {Attribute<std::string>(ctx, "storage_path"), Attribute<int64_t>(ctx, "memory_bytes")};
 }
 
-SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
+SlotOptions SlotOptionsFrom(tf::OpKernelConstruction* ctx) {
   SlotOptions options;
   options.name = Attribute<std::string>(ctx, "slot_name");
   options.plane.capacity = Attribute<int64_t>(ctx, "capacity");
@@ -85,11 +85,11 @@ SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   return options;
 }
 
-KeysOf KindOfKeys(tensorflow::OpKernelConstruction* ctx) {
-  switch (Attribute<tensorflow::DataType>(ctx, "Tkey")) {
-    case tensorflow::DT_UINT32:
+KeysOf KindOfKeys(tf::OpKernelConstruction* ctx) {
+  switch (Attribute<tf::DataType>(ctx, "Tkey")) {
+    case tf::DT_UINT32:
       return KeysOf::kUint32;
-    case tensorflow::DT_INT32:
+    case tf::DT_INT32:
       return KeysOf::kInt32;
     default:
       return KeysOf::kInt64;

@@ -10,19 +10,19 @@
 namespace sok {
 
 /// All options except the seed of first values, which is an input.
-TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+TableOptions TableOptionsFrom(tf::OpKernelConstruction* ctx);
 
 /// By the attribute row_dtype.
-Element ElementOfRows(tensorflow::OpKernelConstruction* ctx);
+Element ElementOfRows(tf::OpKernelConstruction* ctx);
 
 /// Throws kInvalidArgument.
-HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+HistoryOptions HistoryOptionsFrom(tf::OpKernelConstruction* ctx);
 
-StorageOptions StorageOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+StorageOptions StorageOptionsFrom(tf::OpKernelConstruction* ctx);
 
-SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+SlotOptions SlotOptionsFrom(tf::OpKernelConstruction* ctx);
 
 /// By the attribute Tkey.
-KeysOf KindOfKeys(tensorflow::OpKernelConstruction* ctx);
+KeysOf KindOfKeys(tf::OpKernelConstruction* ctx);
 
 }  // namespace sok

@@ -11,8 +11,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 void TableResource::Initialize(OpCall& call, const TableOptions& options,
                                const HistoryOptions& history, const StorageOptions& storage,
                                VariablePtr rows, tf::Tensor first_rows, bool rounds_stochastically,

@@ -16,7 +16,6 @@
 namespace sok {
 namespace {
 
-namespace tf = tensorflow;
 using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokTableHandle")

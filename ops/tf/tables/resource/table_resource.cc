@@ -14,8 +14,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 namespace {
 
 /// Rows that a tensor keeps from being reused.

@@ -70,16 +70,16 @@ class LockedPlanes {
 
 /// Ops that use rows share the table; ops that replace its contents lock it exclusively. The
 /// variables of planes in use are locked, too, as stock ops know no other locks.
-class TableResource : public tensorflow::ResourceBase {
+class TableResource : public tf::ResourceBase {
  public:
-  TableResource(std::string name, tensorflow::core::RefCountPtr<SessionSteps> steps)
+  TableResource(std::string name, tf::core::RefCountPtr<SessionSteps> steps)
       : name_(std::move(name)), steps_(std::move(steps)) {}
 
   /// Recreates the table, empty, with its rows in `rows`. Attached slots stay attached. With
   /// `keep_existing`, no effect on a table that exists. `first_rows`: the memory behind
   /// options.first_value.rows, which nobody else uses; a table that has such rows keeps its own.
   void Initialize(OpCall& call, const TableOptions& options, const HistoryOptions& history,
-                  const StorageOptions& storage, VariablePtr rows, tensorflow::Tensor first_rows,
+                  const StorageOptions& storage, VariablePtr rows, tf::Tensor first_rows,
                   bool rounds_stochastically, bool keep_existing);
 
   /// Makes `variable` a plane that holds the initial value for all present and future rows. May run
@@ -88,14 +88,14 @@ class TableResource : public tensorflow::ResourceBase {
   void AttachSlot(OpCall& call, SlotOptions options, VariablePtr variable, bool keep_existing);
 
   /// Detaches the slot that AttachSlot attached for `variable`, if any.
-  void DetachSlot(const tensorflow::Var* variable);
+  void DetachSlot(const tf::Var* variable);
 
   /// Makes `values` [capacity, dim] the first values of rows. Without a hash index, all keys have
   /// rows from then on.
-  void SetPreset(OpCall& call, const tensorflow::Tensor& values);
+  void SetPreset(OpCall& call, const tf::Tensor& values);
 
   /// Called before an op finds rows whose ids its step may keep: see KeyPolicy::Begin.
-  void NoteStep(tensorflow::OpKernelContext* ctx) {
+  void NoteStep(tf::OpKernelContext* ctx) {
     Arrival unused;
     Begin(ctx, &unused);
   }
@@ -104,20 +104,19 @@ class TableResource : public tensorflow::ResourceBase {
   /// Returns `row_ids` in the same memory. As long as this memory lives, in any tensor, these rows
   /// are not reused in tables with eviction: the ops of an eager lookup are steps of their own.
   /// GenerationOf gives their generation. `found_by`: what found them.
-  tensorflow::Tensor KeepRows(const tensorflow::Tensor& row_ids, const Arrival& found_by);
+  tf::Tensor KeepRows(const tf::Tensor& row_ids, const Arrival& found_by);
   /// Keys that come in the step of `ctx`, after KeyPolicy::Begin.
-  Arrival ArrivalOf(tensorflow::OpKernelContext* ctx, Arrival::Purpose purpose,
-                    const tensorflow::Tensor& keys);
+  Arrival ArrivalOf(tf::OpKernelContext* ctx, Arrival::Purpose purpose, const tf::Tensor& keys);
   /// The number of draws of keys at random before this one, since the table was made.
   int64_t CountDraw() { return num_draws_++; }
   /// The keys that wait for rows in the step of `ctx`, with their ids. Needs the planes to be
   /// locked.
   std::vector<std::shared_ptr<const StepRegistry::KeysWithIds>> WaitingKeys(
-      tensorflow::OpKernelContext* ctx) {
+      tf::OpKernelContext* ctx) {
     return steps_->registry().WaitingKeys(steps_->StepOf(ctx), policy_->contents());
   }
   /// StepRegistry::GiveIds in the step of `ctx`. Needs the planes to be locked.
-  int64_t GiveIds(tensorflow::OpKernelContext* ctx, std::vector<int64_t> keys) {
+  int64_t GiveIds(tf::OpKernelContext* ctx, std::vector<int64_t> keys) {
     return steps_->registry().GiveIds(steps_->StepOf(ctx), policy_->contents(), std::move(keys));
   }
   /// Which row ids of gradients still are those of their keys, with a hash index.
@@ -162,7 +161,7 @@ class TableResource : public tensorflow::ResourceBase {
   std::string DebugString() const override;
 
  private:
-  void Begin(tensorflow::OpKernelContext* ctx, Arrival* arrival);
+  void Begin(tf::OpKernelContext* ctx, Arrival* arrival);
 
   // The calls below need mutex_.
   void CheckInitialized() const;
@@ -179,20 +178,20 @@ class TableResource : public tensorflow::ResourceBase {
     if (table_) visit(rows_);
     for (TableSlot& slot : slots_.all()) visit(slot.plane);
   }
-  std::vector<tensorflow::Var*> Variables();
+  std::vector<tf::Var*> Variables();
   void ShowRows();
 
   void SetContents(std::shared_ptr<Table> table, std::unique_ptr<KeyPolicy> policy);
   void MakeRoom(OpCall& call);
-  void WritePreset(OpCall& call, Plane& rows, const tensorflow::Tensor& values) const;
+  void WritePreset(OpCall& call, Plane& rows, const tf::Tensor& values) const;
 
   const std::string name_;
-  const tensorflow::core::RefCountPtr<SessionSteps> steps_;
+  const tf::core::RefCountPtr<SessionSteps> steps_;
   mutable FairSharedMutex mutex_;
   std::shared_ptr<Table> table_;
   PlaneVariable rows_;
-  tensorflow::Tensor preset_;      // [capacity, dim], or a scalar if there is none
-  tensorflow::Tensor first_rows_;  // the memory of the table's FirstValue::rows
+  tf::Tensor preset_;      // [capacity, dim], or a scalar if there is none
+  tf::Tensor first_rows_;  // the memory of the table's FirstValue::rows
   TableSlots slots_;
   std::shared_ptr<Plane> salts_;  // of rows of two bytes, if updates round them stochastically
   std::atomic<int64_t> num_updates_{0};     // of rows, by rules
@@ -211,11 +210,10 @@ void CopyRowsTo(OpCall& call, const RowsView& rows, int64_t num_rows, float* to)
 void CopyRowsFrom(OpCall& call, const float* from, int64_t num_rows, const RowsView& rows);
 
 /// The table of an input; created, without Initialize, if it does not exist yet.
-tensorflow::core::RefCountPtr<TableResource> LookupOrMakeTable(tensorflow::OpKernelContext* ctx,
-                                                               const char* input);
+tf::core::RefCountPtr<TableResource> LookupOrMakeTable(tf::OpKernelContext* ctx, const char* input);
 
 /// The table of a handle; if it does not exist, kFailedPrecondition with the initializer to run.
-tensorflow::core::RefCountPtr<TableResource> LookupTable(tensorflow::OpKernelContext* ctx,
-                                                         const tensorflow::ResourceHandle& handle);
+tf::core::RefCountPtr<TableResource> LookupTable(tf::OpKernelContext* ctx,
+                                                 const tf::ResourceHandle& handle);
 
 }  // namespace sok

@@ -8,8 +8,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 namespace {
 
 constexpr int64_t kFillBytes = 4 << 20;

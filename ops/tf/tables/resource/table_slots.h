@@ -37,11 +37,11 @@ class TableSlots {
   std::vector<TableSlot>& all() { return slots_; }
 
   /// Whether the slot called `name` is stored in `variable`.
-  bool Has(const std::string& name, const tensorflow::Var* variable) const;
+  bool Has(const std::string& name, const tf::Var* variable) const;
   /// Replaces earlier slots of the same name or variable.
   void Put(TableSlot slot);
   /// No effect if `variable` is not a slot's.
-  void Remove(const tensorflow::Var* variable);
+  void Remove(const tf::Var* variable);
   /// Removes slots of an earlier table of this name, left by a graph that is gone.
   void RemoveOtherCapacities(int64_t capacity);
 

@@ -6,8 +6,6 @@
 
 namespace sok {
 
-namespace tf = tensorflow;
-
 int64_t TableView::NumWrittenRows(Call& call, const Plane& plane) const {
   if (has_preset && &plane == planes.rows) return options().capacity;
   return table.Size(call).num_rows;
