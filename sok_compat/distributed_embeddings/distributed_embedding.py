@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,22 +25,17 @@ from sok_compat.distributed_embeddings.planning.strategy import (
     REPLICATED,
     DistEmbeddingStrategy,
 )
+from sok_compat.distributed_embeddings.planning.workload import Workload
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding, float_dtype
+from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 from sok_compat.distributed_embeddings.saved_tables import SavedTables
 from sok_compat.ranks.current_job import start_job
 from sok_compat.runtime import integrations
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import keras_3, members
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
-from sok_compat.tables import connected_ranks
+from sok_compat.tables import Table, connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
-
-if TYPE_CHECKING:
-    import os
-
-    from sok_compat.distributed_embeddings.planning.workload import Workload
-    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
-    from sok_compat.tables import Table
 
 _LISTS_OF_LAYERS = ("dp_layers", "local_embedding_layers", "row_layers", "guest_layers")
 

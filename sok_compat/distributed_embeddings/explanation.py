@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
+from sok_compat.distributed_embeddings.distributed_embedding import DistributedEmbedding
 from sok_compat.distributed_embeddings.planning.strategy import (
     BY_COLUMNS,
     BY_ROWS,
@@ -17,11 +19,6 @@ from sok_compat.distributed_embeddings.planning.strategy import (
     DistEmbeddingStrategy,
 )
 from sok_compat.distributed_embeddings.planning.workload import Load
-
-if TYPE_CHECKING:
-    import os
-
-    from sok_compat.distributed_embeddings.distributed_embedding import DistributedEmbedding
 
 _TITLES = ("rank", "table", "slice", "rows", "bytes", "ids", "exchange")
 _BAR, _BAR_WIDTH, _TEXT_WIDTH = 18, 320, 150  # pixels of the picture

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
 from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_ROWS, REPLICATED
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.allgather_strings import allgather_strings
-from sok_compat.runtime.tf_versions import variable_of
+from sok_compat.runtime.tf_versions import keras, variable_of
+from sok_compat.tables import Table
 from sok_compat.tables.rows.row_writes import write_rows
-
-if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
-    from sok_compat.runtime.tf_versions import keras
-    from sok_compat.tables import Table
 
 tf1 = tf.compat.v1
 

@@ -7,14 +7,12 @@ The layers here do not need it; scripts and tests of distributed-embeddings call
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 from sok_compat.ranks.current_job import start_job
-
-if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 
 
 def _dp_to_mp_input(

@@ -4,25 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import tensorflow as tf
 
+from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
 from sok_compat.distributed_embeddings.planning.samples import (
     LookupRequest,
+    Samples,
     lookups_of,
     samples_of_inputs,
     without_strangers,
 )
 from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_ROWS, REPLICATED
+from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 from sok_compat.lookup.group import begin_group, lookup_group
 from sok_compat.lookup.table_lookup import Lookup
-
-if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
-    from sok_compat.distributed_embeddings.planning.samples import Samples
-    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
-    from sok_compat.tables import Table
+from sok_compat.tables import Table
 
 
 class InputParts:

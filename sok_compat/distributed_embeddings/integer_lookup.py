@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import NO_AUTOCAST, keras_3, variable_of
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
-
-if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 
 OUT_OF_VOCABULARY = -1  # a key that never gets an id
 _SLOTS_PER_KEY = 1.5

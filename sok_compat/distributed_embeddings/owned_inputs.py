@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
 from sok_compat.distributed_embeddings.planning.samples import (
     LookupRequest,
     lookups_of,
     samples_of_inputs,
 )
+from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 from sok_compat.lookup.batch_at_owner import (
     begin_batch_at_owner,
     lookup_batch_at_owner,
@@ -21,12 +22,8 @@ from sok_compat.lookup.batch_at_owner import (
 )
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.allgather_strings import allgather_strings
-
-if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
-    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
-    from sok_compat.ranks.identity import Ranks
-    from sok_compat.tables import Table
+from sok_compat.ranks.identity import Ranks
+from sok_compat.tables import Table
 
 
 def check_batches_of_ranks(shapes: Sequence[tf.TensorShape], ranks: Ranks) -> None:

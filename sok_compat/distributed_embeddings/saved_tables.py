@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import tensorflow as tf
 
@@ -16,14 +16,11 @@ from sok_compat.checkpoint.parts.saved_parts import PartsSaveable
 from sok_compat.checkpoint.parts.whole_variable import NotedSlots, WholeVariable
 from sok_compat.distributed_embeddings.planning.placed_tables import PlacedLayer
 from sok_compat.distributed_embeddings.planning.strategy import REPLICATED
-from sok_compat.runtime.tf_versions import Trackable, variable_of
+from sok_compat.runtime.tf_versions import Trackable, keras, variable_of
 from sok_compat.tables.stored.description import describe
+from sok_compat.tables.stored.saved_part import SavedPart
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table import Table
-
-if TYPE_CHECKING:
-    from sok_compat.runtime.tf_versions import keras
-    from sok_compat.tables.stored.saved_part import SavedPart
 
 
 class SavedTables(Trackable):

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from sok_compat.engine.arrays import as_keys, as_rows, check_key_array, check_row_array
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 class CupyArrays:

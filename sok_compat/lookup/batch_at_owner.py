@@ -7,7 +7,6 @@ Each table is on one rank. Keys are not exchanged; rows and gradients are, as of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -15,11 +14,9 @@ from sok_compat.lookup.group import description_of, distinct_keys, exchanged_row
 from sok_compat.lookup.sharded_request import ShardedRequest
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.collectives import begin_collective, gradient_occurrence
+from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
-
-if TYPE_CHECKING:
-    from sok_compat.ranks.identity import Ranks
 
 
 @tf.autograph.experimental.do_not_convert

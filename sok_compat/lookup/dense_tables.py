@@ -10,19 +10,15 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sok_compat.lookup.initial_rows import InitialRows
+from sok_compat.lookup.perfect_hash import PerfectHash
 from sok_compat.lookup.pooling import pool_rows
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.checked import checked
-
-if TYPE_CHECKING:
-    from sok_compat.lookup.initial_rows import InitialRows
-    from sok_compat.lookup.perfect_hash import PerfectHash
-    from sok_compat.lookup.table_lookup import Lookup
-    from sok_compat.tables.table import Table
-
+from sok_compat.tables.table import Table
 
 _reading = threading.local()  # .arrays_of: that of the innermost context
 

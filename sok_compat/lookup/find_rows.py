@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.lookup.new_keys import WITH_GRADIENT, NewKeys
 from sok_compat.runtime.op_library import ops
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 
 def find_rows(

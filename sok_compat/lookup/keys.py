@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.checked import checked
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 
 def checked_keys(table: Table, keys: Any, name: str | None = None) -> tf.Tensor:

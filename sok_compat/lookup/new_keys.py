@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, Union
+from typing import Union
 
 import tensorflow as tf
 
 from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.rows.row_generations import kept_as
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 
 class _When(enum.Enum):

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import tensorflow as tf
 
 from sok_compat.ranks.collectives import begin_collective
+from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.op_library import ops
-
-if TYPE_CHECKING:
-    from sok_compat.ranks.identity import Ranks
 
 
 def check_same_table(ranks: Ranks, description: str) -> None:

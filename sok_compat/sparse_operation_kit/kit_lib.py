@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,9 +16,6 @@ from sok_compat.runtime.tf_versions import is_eager_disabled
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.refused_ops import REFUSED
 from sok_compat.sparse_operation_kit.saver.Saver import Saver
-
-if TYPE_CHECKING:
-    import os
 
 
 def in_tensorflow2() -> bool:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
-from sok_compat.runtime.tf_versions import keras_3, members
+from sok_compat.runtime.tf_versions import Variable, keras_3, members
 from sok_compat.tables.rows.shown_rows import showing_some_rows
 from sok_compat.tables.slots.slot_creation import make_slot
 from sok_compat.tables.slots.slot_variable import SlotVariable
@@ -23,8 +23,6 @@ from sok_compat.tables.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
-
-    from sok_compat.runtime.tf_versions import Variable
 
 _Variable: Any = object if keras_3 is None else keras_3.Variable
 # {unique id of a table: the Keras variable that holds it}

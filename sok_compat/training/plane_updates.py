@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from sok_compat.runtime.graphs import ancestors, ops_before
 from sok_compat.tables.plane_variable import PLANE_READS
+from sok_compat.tables.table import Table
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-    from sok_compat.tables.table import Table
 
 
 PLANE_UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")

@@ -20,7 +20,6 @@ A tf.function is left alone: it runs every update that was traced.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -29,6 +28,7 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, members
 from sok_compat.tables.plane_variable import PLANE_READS
 from sok_compat.tables.rows.optimizer_updates import raise_for_stock_update
+from sok_compat.tables.table import Table
 from sok_compat.training.plane_updates import (
     PLANE_UPDATES,
     PlaneUpdate,
@@ -36,12 +36,7 @@ from sok_compat.training.plane_updates import (
     is_read_for_good,
     unused,
 )
-from sok_compat.training.stock_rules import inputs_of, rule_of
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
-    from sok_compat.training.stock_rules import AppliedRule
-
+from sok_compat.training.stock_rules import AppliedRule, inputs_of, rule_of
 
 _SCATTERS = {
     "AssignVariableOp": tf.raw_ops.ResourceScatterUpdate,

@@ -11,18 +11,14 @@ operations, differently.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from sok_compat.runtime.graphs import outside
 from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.rows.row_ids import rows_are_distinct
+from sok_compat.tables.table import Table
 from sok_compat.training.stock_rules import AppliedRule, inputs_of, rule_of
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
-
 
 # Prefixes of op types; the second is gradient descent's.
 _SPARSE_UPDATES = ("ResourceSparseApply", "ResourceScatterAdd")

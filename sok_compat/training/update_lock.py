@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
-
+from sok_compat.tables.table import Table
 
 _NUM_LOCKS = 16  # each has a thread; tables may share one
 

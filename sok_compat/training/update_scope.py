@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from types import TracebackType
+from typing import Literal
 
 import tensorflow as tf
 
+from sok_compat.tables.table import Table
 from sok_compat.training.rows_in_use import update_rows_in_use_only
 from sok_compat.training.stock_updates import speed_up
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from sok_compat.tables.table import Table
 
 
 class UpdateScope:

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.saved_tables import SavedTable
 from sok_compat.checkpoint.files.stored_array import PIECE_BYTES
-
-if TYPE_CHECKING:
-    from sok_compat.checkpoint.files.saved_tables import SavedTable
 
 
 @dataclasses.dataclass

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -14,9 +13,7 @@ from sok_compat.checkpoint.parts.names_of_parts import whole_name
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.streams.key_files import collectives_of_table, restore_from_files
 from sok_compat.checkpoint.streams.stored_tensors import chain_of, tensors_in
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 
 def assign_from(

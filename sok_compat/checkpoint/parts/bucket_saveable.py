@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sok_compat.checkpoint.parts.names_of_parts import around_part
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.runtime.settings import RESTORE_OTHER_WIDTHS, SAVE_FILTERED_KEYS
+from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
-
-if TYPE_CHECKING:
-    from sok_compat.tables.slots.slot_variable import SlotVariable
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 
 class BucketSaveable(RowsSaveable):

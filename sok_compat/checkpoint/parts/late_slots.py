@@ -6,17 +6,15 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.checkpoint.streams.files_of_rank_0 import copy_at
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.runtime.op_library import ops
-
-if TYPE_CHECKING:
-    from sok_compat.tables.slots.slot_variable import SlotVariable
-    from sok_compat.tables.table import Table
+from sok_compat.tables.slots.slot_variable import SlotVariable
+from sok_compat.tables.table import Table
 
 
 class LateSlots:

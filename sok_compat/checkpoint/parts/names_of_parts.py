@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sok_compat.tables.stored.table_part import TablePart
-    from sok_compat.tables.table import Table
+from sok_compat.tables.stored.table_part import TablePart
+from sok_compat.tables.table import Table
 
 
 def suffix_of(table: Table) -> str:

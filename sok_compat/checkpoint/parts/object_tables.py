@@ -7,17 +7,14 @@ import collections
 import gc
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from sok_compat.checkpoint.parts.late_slots import LateSlots
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
+from sok_compat.checkpoint.parts.whole_variable import WholeVariable
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable
-
-if TYPE_CHECKING:
-    from sok_compat.checkpoint.parts.whole_variable import WholeVariable
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 
 def object_saveable(table: Table, name: str) -> StreamedTable:

@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable, collectives_of
 from sok_compat.runtime.op_library import ops
-
-if TYPE_CHECKING:
-    from sok_compat.tables.slots.slot_variable import SlotVariable
-    from sok_compat.tables.table import Table
+from sok_compat.tables.slots.slot_variable import SlotVariable
+from sok_compat.tables.table import Table
 
 
 class RowsSaveable(StreamedTable):

@@ -8,20 +8,18 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.streams.self_reading import SelfReadingSaveable
 from sok_compat.checkpoint.streams.streamed_save import (
     StreamedTable,
     checkpoint_barrier,
     collectives_of,
 )
 from sok_compat.runtime.op_library import ops
-
-if TYPE_CHECKING:
-    from sok_compat.checkpoint.streams.self_reading import SelfReadingSaveable
-    from sok_compat.runtime.tf_versions import BaseSaverBuilder
+from sok_compat.runtime.tf_versions import BaseSaverBuilder
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,10 +20,8 @@ from sok_compat.checkpoint.streams.streamed_save import (
 from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.graphs import state_of
 from sok_compat.runtime.op_library import ops
-
-if TYPE_CHECKING:
-    from sok_compat.tables.slots.slot_variable import SlotVariable
-    from sok_compat.tables.table import Table
+from sok_compat.tables.slots.slot_variable import SlotVariable
+from sok_compat.tables.table import Table
 
 
 class DumpedTable(StreamedTable):

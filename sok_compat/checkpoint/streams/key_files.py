@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,9 +12,7 @@ from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables
 from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.identity import is_connected
 from sok_compat.runtime.op_library import ops
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 
 @tf.autograph.experimental.do_not_convert

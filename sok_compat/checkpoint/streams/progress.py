@@ -11,7 +11,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -19,9 +18,7 @@ from sok_compat.checkpoint.files.table_names import RECORDED
 from sok_compat.ranks.identity import current_ranks, is_connected
 from sok_compat.runtime.op_library import c_library
 from sok_compat.runtime.tf_versions import var_is_initialized_op
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 SECONDS = 5.0  # between two lines
 SAVED_BYTES = "bytes_of_tables"  # name, in the scope of a saver, of a tensor as of `bytes_in`

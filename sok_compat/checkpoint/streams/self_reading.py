@@ -8,16 +8,14 @@ with other parts, or of another program, have other tensors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.settings import RESTORE_OTHER_WIDTHS
 from sok_compat.runtime.tf_versions import BaseSaverBuilder, saveable_objects_for_op
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 _HINT = (
     "make {} as it was saved (default rows: with the same dimension, and default_value_dim of "

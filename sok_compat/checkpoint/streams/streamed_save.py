@@ -4,23 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0
 from sok_compat.checkpoint.streams.self_reading import SelfReadingSaveable
 from sok_compat.ranks.collectives import begin_collective
-from sok_compat.ranks.identity import is_connected
+from sok_compat.ranks.identity import Ranks, is_connected
 from sok_compat.runtime.graphs import outside
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0, SAVE_MEMORY, STALL_TIMEOUT
 from sok_compat.runtime.tf_versions import BaseSaverBuilder
-
-if TYPE_CHECKING:
-    from sok_compat.ranks.identity import Ranks
-    from sok_compat.tables.slots.slot_variable import SlotVariable
-    from sok_compat.tables.table import Table
+from sok_compat.tables.slots.slot_variable import SlotVariable
+from sok_compat.tables.table import Table
 
 
 class StreamedTable(SelfReadingSaveable):

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.deeprec.variables.options import InitializerOfRows, InitializerOption
 from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.first_value import FirstValue, parse_initializer
-
-if TYPE_CHECKING:
-    from sok_compat.deeprec.variables.options import InitializerOfRows, InitializerOption
 
 
 def first_value_of(

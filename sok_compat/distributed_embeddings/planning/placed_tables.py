@@ -4,11 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_ROWS
+from sok_compat.distributed_embeddings.planning.plan import FusedTable
+from sok_compat.distributed_embeddings.planning.strategy import (
+    BY_COLUMNS,
+    BY_ROWS,
+    DistEmbeddingStrategy,
+)
+from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.runtime.tf_versions import keras_3
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
@@ -18,11 +24,6 @@ from sok_compat.tables.stored.description import PARTS
 from sok_compat.tables.stored.saved_part import SavedPart
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.training.keras_3_tables import TableVariable
-
-if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.planning.plan import FusedTable
-    from sok_compat.distributed_embeddings.planning.strategy import DistEmbeddingStrategy
-    from sok_compat.ranks.identity import Ranks
 
 _OF_TWO_BYTES = ("bfloat16", "float16")
 

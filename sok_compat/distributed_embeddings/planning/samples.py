@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.distributed_embeddings.planning.plan import RowsOfInput
+from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.keys import in_shape_of
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.table import Table
-
-if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sok_compat.distributed_embeddings.planning.assignment import AUTO, checked_strategy
-from sok_compat.distributed_embeddings.planning.chosen_plan import choose_plan
-from sok_compat.distributed_embeddings.planning.plan import RowsOfInput, cut_columns, plan_columns
+from sok_compat.distributed_embeddings.planning.chosen_plan import ChosenPlan, choose_plan
+from sok_compat.distributed_embeddings.planning.plan import (
+    FusedTable,
+    RankPlan,
+    RowsOfInput,
+    cut_columns,
+    plan_columns,
+)
 from sok_compat.distributed_embeddings.planning.workload import TableCosts, Workload
 from sok_compat.ranks.identity import Ranks
 from sok_compat.tables.placement import Placement
-
-if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.planning.chosen_plan import ChosenPlan
-    from sok_compat.distributed_embeddings.planning.plan import FusedTable, RankPlan
 
 REPLICATED, BY_COLUMNS, BY_ROWS = range(3)  # the groups, in the order of `table_groups`
 _ALIKE = (  # settings that joined tables have in common, besides the number of columns

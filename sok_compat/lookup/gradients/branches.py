@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,9 +20,7 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.graphs import ancestors, is_function, state_of
 from sok_compat.runtime.tf_versions import control_flow_ops, members
 from sok_compat.tables.resource_handles import table_of_rows
-
-if TYPE_CHECKING:
-    from sok_compat.tables.table import Table
+from sok_compat.tables.table import Table
 
 
 def prepare_for_gradients() -> None:

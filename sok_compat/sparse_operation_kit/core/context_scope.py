@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import make_slots, members
+from sok_compat.runtime.tf_versions import keras, make_slots, members
 from sok_compat.tables.slots.slot_creation import make_slot_or_variable
 from sok_compat.tables.slots.slot_names import is_named_as_by_newer_keras
 from sok_compat.tables.table import Table
 from sok_compat.training.update_scope import UpdateScope
-
-if TYPE_CHECKING:
-    from sok_compat.runtime.tf_versions import keras
 
 
 class OptimizerScope:

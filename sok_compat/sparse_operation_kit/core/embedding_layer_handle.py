@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.core.graph_keys import GraphKeys
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
-
-if TYPE_CHECKING:
-    from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 
 __all__ = [
     "DenseEmbeddingLayerHandle",

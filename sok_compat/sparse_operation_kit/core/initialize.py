@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.identity import random_seed
+from sok_compat.ranks.identity import Ranks, random_seed
 from sok_compat.ranks.same_on_all_ranks import check_same_on_all_ranks
 from sok_compat.ranks.wire_dtype import set_wire_dtype
 from sok_compat.ranks.wire_dtype import wire_dtype as current_wire_dtype
@@ -20,9 +20,6 @@ from sok_compat.sparse_operation_kit.core.initialization import (
 )
 from sok_compat.tables.known_tables import connected_ranks
 from sok_compat.tables.table_arguments import set_row_dtype
-
-if TYPE_CHECKING:
-    from sok_compat.ranks.identity import Ranks
 
 _DTYPES = ("wire_dtype", "row_dtype")
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -19,10 +19,8 @@ from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
     DenseEmbeddingLayerHandle,
     SparseEmbeddingLayerHandle,
 )
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.embeddings.arguments import checked_flag
-
-if TYPE_CHECKING:
-    from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 
 __all__ = [
     "_get_comm_tool",

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.checkpoint.streams import key_files
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.tables.table import Table
-
-if TYPE_CHECKING:
-    import os
-
-    from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 
 
 class Saver:

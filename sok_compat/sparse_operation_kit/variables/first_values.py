@@ -6,16 +6,14 @@ from __future__ import annotations
 import json
 import numbers
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.first_value import FirstValue, parse_initializer
-
-if TYPE_CHECKING:
-    from sok_compat.tables.placement import Placement
+from sok_compat.tables.placement import Placement
 
 _OF_STRINGS = {
     "normal": FirstValue("normal", 0.0, 1.0),

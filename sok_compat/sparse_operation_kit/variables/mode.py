@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from sok_compat.ranks.collectives import is_of_one_rank
+from sok_compat.ranks.identity import Ranks
 from sok_compat.tables.placement import Placement
-
-if TYPE_CHECKING:
-    from sok_compat.ranks.identity import Ranks
 
 EVERY_RANK = -1  # a variable's target_gpu
 

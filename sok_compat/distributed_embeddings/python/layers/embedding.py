@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.distributed_embeddings.integer_lookup import IntegerLookup
 from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import (
+    Ids,
     checked_combiner,
     embedding_lookup,
 )
@@ -19,9 +20,6 @@ from sok_compat.runtime.checked import checked
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import NO_AUTOCAST, keras_3, variable_of
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
-
-if TYPE_CHECKING:
-    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
 
 __all__ = ["CPUInitializer", "ConcatOneHotEmbedding", "Embedding", "IntegerLookup"]
 
