@@ -16,6 +16,10 @@ CALLS_OF_FUNCTIONS = (
     *("If", "StatelessIf", "While", "StatelessWhile"),
 )
 CALLS_OF_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+_PICK = (  # ops whose first input has the numbers of the output, others say which
+    *("Cast", "DynamicPartition", "ExpandDims", "GatherNd", "GatherV2", "Reshape", "Slice"),
+    *("Squeeze", "StridedSlice"),
+)
 
 
 def ops_before(op: tf.Operation) -> list[tf.Operation]:
@@ -62,6 +66,19 @@ def captured_as(tensor: tf.Tensor) -> list[tf.Tensor]:
     is_argument = tf.is_symbolic_tensor(tensor) and tensor.op.type == "Placeholder"
     captures = getattr(tensor.graph, "captures", ()) if is_argument else ()
     return [outer for outer, inner in captures if inner is tensor]
+
+
+def numbers_from(tensor: tf.Tensor) -> list[tf.Tensor]:
+    """The tensors from whose numbers an op makes those of an output, as they are or computed."""
+    op = tensor.op
+    if op.type in ("IdentityN", "SokDistinctKeys"):  # IdentityN: of custom gradients
+        return [op.inputs[tensor.value_index]]
+    if op.type in _PICK:
+        return [op.inputs[0]]
+    if op.type == "TensorScatterUpdate":
+        return [op.inputs[0], op.inputs[2]]
+    same = [x for x in op.inputs if x.dtype.base_dtype == tensor.dtype.base_dtype]
+    return captured_as(tensor) or same
 
 
 def functions_of(op: tf.Operation) -> Iterator[Any]:

@@ -12,8 +12,8 @@ from sok_compat.runtime.graphs import (
     CALLS_OF_FUNCTIONS,
     CALLS_OF_PYTHON,
     ancestors,
-    captured_as,
     functions_of,
+    numbers_from,
 )
 from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.tables.interface import TableInterface
@@ -58,13 +58,10 @@ def _with_numbers_of(table: TableInterface, tensor: Any) -> list[tf.Tensor]:
     is_symbolic = tf.is_symbolic_tensor(tensor)
     if not is_symbolic or _is_small(table, tensor) or _is_of_rows(tensor.op):
         return []
-    op = tensor.op
-    if op.type == "IdentityN":  # of functions with a gradient of their own
-        return [op.inputs[tensor.value_index]]
-    inputs = [x for x in op.inputs if x.dtype.is_floating] or list(op.inputs)
-    if op.type in CALLS_OF_FUNCTIONS:
+    inputs = numbers_from(tensor) or list(tensor.op.inputs)
+    if tensor.op.type in CALLS_OF_FUNCTIONS:
         inputs = [x for x in inputs if x.shape.is_compatible_with(tensor.shape)]
-    return captured_as(tensor) or [x for x in inputs if not _is_small(table, x)]
+    return [x for x in inputs if not _is_small(table, x)]
 
 
 def _is_small(table: TableInterface, tensor: Any) -> bool:

@@ -11,9 +11,9 @@ from sok_compat.runtime.graphs import (
     CALLS_OF_FUNCTIONS,
     CALLS_OF_PYTHON,
     ancestors,
-    captured_as,
     functions_of,
     is_function,
+    numbers_from,
     outside,
     state_of,
 )
@@ -25,10 +25,6 @@ _GIVE_DISTINCT_ROWS = (
 )
 _OPAQUE = (*CALLS_OF_PYTHON, *CALLS_OF_FUNCTIONS)
 _REFERENCES = [tf.as_dtype(f"{kind}_ref") for kind in ("int32", "int64", "string")]
-_PICK = (  # ops whose first input has the numbers of the output, others say which
-    *("Cast", "DynamicPartition", "ExpandDims", "GatherNd", "GatherV2", "Reshape", "Slice"),
-    *("Squeeze", "StridedSlice"),
-)
 
 
 def rows_are_distinct(row_ids: tf.Tensor) -> bool:
@@ -118,18 +114,8 @@ def checked_row_ids(table: TableInterface, indices: Any) -> tf.Tensor:
 def _made_of(tensor: tf.Tensor) -> list[tf.Tensor]:
     """The tensors from whose numbers an op makes those of integers; [] if it brings them."""
     op = tensor.op
-    if op.type in _GIVE_DISTINCT_ROWS or _calls_lookup(op) or tensor.shape.rank == 0:
-        return []
-    if op.type in ("IdentityN", "SokDistinctKeys"):
-        return [op.inputs[tensor.value_index]]
-    if op.type == "PlaceholderWithDefault":
-        return []
-    if op.type in _PICK:
-        return [op.inputs[0]]
-    if op.type == "TensorScatterUpdate":  # of lookups, for new keys
-        return [op.inputs[0], op.inputs[2]]
-    same = [x for x in op.inputs if x.dtype.base_dtype == tensor.dtype.base_dtype]
-    return captured_as(tensor) or same
+    brings = op.type in (*_GIVE_DISTINCT_ROWS, "PlaceholderWithDefault") or _calls_lookup(op)
+    return [] if brings or tensor.shape.rank == 0 else numbers_from(tensor)
 
 
 def _is_found_in(table: TableInterface, tensor: tf.Tensor) -> bool:
