@@ -27,13 +27,15 @@ from sok_compat.deeprec.variables.embedding_variable import (
 )
 from sok_compat.deeprec.variables.options import (
     CBFFilter as CBFFilter,
-    CacheStrategy as CacheStrategy,
     CheckpointOption as CheckpointOption,
     CounterFilter as CounterFilter,
     EmbeddingVariableOption as EmbeddingVariableOption,
     GlobalStepEvict as GlobalStepEvict,
     InitializerOption as InitializerOption,
     L2WeightEvict as L2WeightEvict,
+)
+from sok_compat.deeprec.variables.storage_option import (
+    CacheStrategy as CacheStrategy,
     StorageOption as StorageOption,
     StorageType as StorageType,
 )

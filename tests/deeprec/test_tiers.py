@@ -7,12 +7,9 @@ import tensorflow as tf
 
 from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
 from sok_compat.deeprec.python.ops.kv_variable_ops import lookup_tier
-from sok_compat.deeprec.variables import options
-from sok_compat.deeprec.variables.options import (
-    EmbeddingVariableOption,
-    StorageOption,
-    StorageType,
-)
+from sok_compat.deeprec.variables import storage_option
+from sok_compat.deeprec.variables.options import EmbeddingVariableOption
+from sok_compat.deeprec.variables.storage_option import StorageOption, StorageType
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
@@ -129,7 +126,7 @@ def test_rows_in_memory_are_in_tier_0(graph, storage_type):
 def test_tiers_whose_place_dram_takes_are_said_once(
     graph, caplog, monkeypatch, tmp_path, storage_type, stores
 ):
-    monkeypatch.setattr(options, "_warned_of", set())
+    monkeypatch.setattr(storage_option, "_warned_of", set())
     option = EmbeddingVariableOption(storage_option=StorageOption(storage_type, str(tmp_path)))
     for name in "vw":
         variable = get_embedding_variable(name, 2, ev_option=option)

@@ -13,7 +13,8 @@ from sok_compat import distributed_embeddings as de
 from sok_compat.deeprec.collective.sessions_of_ranks import monitored_training_session
 from sok_compat.deeprec.lookups.pipelining import staged
 from sok_compat.deeprec.optimizer_rules.adagrad_decay_optimizers import AdagradDecayOptimizerV2
-from sok_compat.deeprec.variables.options import CounterFilter, StorageOption
+from sok_compat.deeprec.variables.options import CounterFilter
+from sok_compat.deeprec.variables.storage_option import StorageOption
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from sok_compat.sparse_operation_kit.embeddings.tf_distributed_embedding import (
     TFDistributedEmbedding,

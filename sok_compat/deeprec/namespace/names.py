@@ -78,10 +78,10 @@ _DEFINED_IN = {  # {module of the face: paths under `tf`}
     ),
     "variables.kept_weights": ("variable_scope",),
     "variables.options": (
-        *("CBFFilter", "CacheStrategy", "CheckpointOption", "CounterFilter"),
-        *("EmbeddingVariableOption", "GlobalStepEvict", "InitializerOption", "L2WeightEvict"),
-        *("StorageOption", "StorageType"),
+        *("CBFFilter", "CheckpointOption", "CounterFilter", "EmbeddingVariableOption"),
+        *("GlobalStepEvict", "InitializerOption", "L2WeightEvict"),
     ),
+    "variables.storage_option": ("CacheStrategy", "StorageOption", "StorageType"),
     "variables.variable_creation": ("get_embedding_variable",),
 }
 _ATTRIBUTES = {  # {path: the name in its module, unless it is the last of the path}

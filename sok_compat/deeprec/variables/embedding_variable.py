@@ -22,9 +22,9 @@ from sok_compat.deeprec.variables.key_histories import (
 from sok_compat.deeprec.variables.options import (
     EmbeddingVariableOption,
     InitializerOfRows,
-    StorageType,
 )
 from sok_compat.deeprec.variables.recorded_keys import RecordsKeys
+from sok_compat.deeprec.variables.storage_option import StorageType
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.lookup.keys import in_shape_of, int32_keys, integer_keys

@@ -23,9 +23,9 @@ from sok_compat.deeprec.variables.embedding_variable import (
 from sok_compat.deeprec.variables.options import (
     EmbeddingVariableOption,
     InitializerOfRows,
-    StorageType,
     check_is_supported,
 )
+from sok_compat.deeprec.variables.storage_option import StorageType
 from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.tables.first_value import FirstValue

@@ -10,8 +10,8 @@ from sok_compat.deeprec.variables.options import (
     GlobalStepEvict,
     InitializerOption,
     L2WeightEvict,
-    StorageOption,
 )
+from sok_compat.deeprec.variables.storage_option import StorageOption
 
 __all__ = [
     "CBFFilter",

@@ -4,7 +4,7 @@
 As with protocol message enums, their members are also names of this module.
 """
 
-from sok_compat.deeprec.variables.options import CacheStrategy, StorageType
+from sok_compat.deeprec.variables.storage_option import CacheStrategy, StorageType
 
 __all__ = ["CacheStrategy", "StorageType"]
 
