@@ -78,7 +78,10 @@ class GlobalWeights:
                     part = one.first_column, (table, layer, offset)
                     of_table = self._strategy.table_groups[BY_COLUMNS][one.table]
                     parts.setdefault(of_table, []).append(part)
-        return {table: [part for _, part in sorted(of, key=_first)] for table, of in parts.items()}
+        return {
+            table: [part for _, part in sorted(of, key=lambda each: each[0])]
+            for table, of in parts.items()
+        }
 
     def _read(self, number: int, parts: list[tuple], wants: bool) -> np.ndarray:
         rows, columns = self._strategy.shape(number)
@@ -215,7 +218,3 @@ def _blocks(rows: int, columns: int, most_floats: int = _BLOCK_FLOATS) -> Iterat
     step = max(1, min(most_floats, _BLOCK_FLOATS) // (columns + _FLOATS_OF_KEY))
     for begin in range(0, rows, step):
         yield begin, min(begin + step, rows)
-
-
-def _first(pair: tuple) -> Any:
-    return pair[0]

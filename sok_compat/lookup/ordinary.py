@@ -13,13 +13,6 @@ from sok_compat.lookup.pooling import pool_rows
 from sok_compat.runtime.op_library import ops
 
 
-def pooled_rows_of(
-    variable: tf.Tensor | tf.Variable, keys: tf.Tensor, row_splits: tf.Tensor, combiner: str
-) -> tf.Tensor:
-    """As pooled_rows_of_group, for one variable."""
-    return pooled_rows_of_group([variable], [keys], [row_splits], [combiner])[0]
-
-
 def pooled_rows_of_group(
     variables: Sequence[tf.Tensor | tf.Variable],
     keys: Sequence[tf.Tensor],

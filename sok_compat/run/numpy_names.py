@@ -43,7 +43,9 @@ def _old_names() -> dict[str, Any]:
         **{name: warnings[name] for name in moved if name in warnings},
         **{kind.__name__: kind for kind in of_python},
         **{"long": int, "unicode": str, "NINF": -math.inf, "NZERO": -0.0, "PZERO": 0.0},
-        **{"asfarray": _asfarray, "asscalar": _asscalar, "msort": _msort},
+        "asfarray": _asfarray,
+        "asscalar": lambda a: np.asarray(a).item(),
+        "msort": lambda a: np.sort(a, axis=0),
         **{
             old: getattr(np, name)
             for name, names in renamed.items()
@@ -56,16 +58,6 @@ def _old_names() -> dict[str, Any]:
 def _asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
     """The array with elements of a floating type."""
     return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
-
-
-def _asscalar(a: Any) -> Any:
-    """The number of an array that has one."""
-    return np.asarray(a).item()
-
-
-def _msort(a: Any) -> np.ndarray:
-    """A copy of the array, sorted along its first axis."""
-    return np.sort(a, axis=0)
 
 
 _restored: dict[str, Any] = {}

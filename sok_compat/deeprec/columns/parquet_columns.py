@@ -110,7 +110,7 @@ class ParquetFile:
         if name not in self._schema.names:
             raise ValueError(f"{self.path} has no column {name!r}, only {self.names()}")
         kind, ragged_rank = self._schema.field(name).type, 0
-        while _is_list(kind):
+        while str(kind).startswith(("list<", "large_list<")):
             kind, ragged_rank = kind.value_type, ragged_rank + 1
         return self._dtype_of(name, kind), ragged_rank
 
@@ -183,7 +183,3 @@ def _offsets_and_bytes(column):
     offset_type = np.int64 if str(column.type).startswith("large_") else np.int32
     offsets = np.frombuffer(offsets, offset_type)[column.offset :][: len(column) + 1]
     return offsets.astype(np.int64), np.frombuffer(texts or b"", np.uint8)[offsets[0] : offsets[-1]]
-
-
-def _is_list(kind: Any) -> bool:
-    return str(kind).startswith(("list<", "large_list<"))

@@ -34,7 +34,8 @@ def history_of(
     key_filter = option.filter_strategy
     freq = getattr(key_filter, "filter_freq", 0)
     evicts = bool(steps_to_live_of(option, steps_to_live) or l2_threshold_of(option))
-    if freq <= 0 and not evicts and not _is_recorded():
+    is_recorded = RECORD_FREQUENCIES.value() or RECORD_VERSIONS.value()
+    if freq <= 0 and not evicts and not is_recorded:
         return None
     return KeyHistory(
         max(0, freq),
@@ -42,10 +43,6 @@ def history_of(
         option.init.default_value_no_permission,
         evicts,
     )
-
-
-def _is_recorded() -> bool:
-    return RECORD_FREQUENCIES.value() or RECORD_VERSIONS.value()
 
 
 def _bloom_of(key_filter: CounterFilter | CBFFilter | None, num_ranks: int) -> BloomCounts | None:

@@ -46,7 +46,8 @@ def _pool_rows_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     given = arguments_of(op)
     with tf.device(op.inputs[0].device):  # that of the tables
         row_ids, inverse = given.row_ids, given.inverse
-        if not _are_distinct(op):
+        are_distinct = op.get_attr("all_keys_have_rows") or gradient_kind(op) != "reads"
+        if not are_distinct:
             distinct, numbers = ops.sok_distinct_keys(row_ids, N=len(row_ids))
             row_ids = [kept_as(*ids) for ids in zip(distinct, row_ids)]
             inverse = [tf.gather(number, places) for number, places in zip(numbers, inverse)]
@@ -67,11 +68,6 @@ def _pool_rows_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
                 combiners=op.get_attr("combiners"),
             )
         return gradients_of(op, rows=_slices(op, given, merged, trained))
-
-
-def _are_distinct(op: tf.Operation) -> bool:
-    """Whether a lookup in this rank's tables has distinct keys."""
-    return op.get_attr("all_keys_have_rows") or gradient_kind(op) != "reads"
 
 
 def _rows_to_train(

@@ -136,11 +136,8 @@ silence_deprecation = deprecation.silence
 
 def hdf5_format() -> Any:
     """Keras's module of .h5 files."""
-    return _module_of_keras("saving.legacy.hdf5_format")
-
-
-def _module_of_keras(name: str) -> Any:
-    return importlib.import_module(f"{keras.Model.__module__.partition('.src')[0]}.src.{name}")
+    package = keras.Model.__module__.partition(".src")[0]
+    return importlib.import_module(f"{package}.src.saving.legacy.hdf5_format")
 
 
 def variable_of(weight: Any) -> tf.Variable:

@@ -8,7 +8,7 @@ from typing import Any, Union
 import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
-from sok_compat.lookup.ordinary import pooled_rows_of
+from sok_compat.lookup.ordinary import pooled_rows_of_group
 
 COMBINERS = (None, "sum", "mean")
 Ids = Union[tf.Tensor, tf.RaggedTensor, tf.SparseTensor]  # or anything that converts to a tensor
@@ -91,7 +91,7 @@ def _rows(param: tf.Variable | tf.Tensor, ids: Ids) -> tf.Tensor | tf.RaggedTens
 
 def _pooled_bags(param: tf.Variable | tf.Tensor, ids: Any, combiner: str) -> tf.Tensor:
     (bags,) = split_bags([BagsOfKeys(ids, "embedding_lookup")])
-    pooled = pooled_rows_of(param, bags.keys, bags.row_splits, combiner)
+    (pooled,) = pooled_rows_of_group([param], [bags.keys], [bags.row_splits], [combiner])
     pooled.set_shape([ids.shape[0], param.shape[1]])
     return pooled
 

@@ -137,7 +137,7 @@ def _dataset(
         )
         return tf.data.Dataset.from_generator(read, args=(filename,), output_signature=signature)
 
-    names = filenames.flat_map(_one_by_one)
+    names = filenames.map(lambda each: tf.reshape(each, [-1])).unbatch()
     if num_files is None:
         batches = names.flat_map(batches_of)
     else:
@@ -145,10 +145,6 @@ def _dataset(
             batches_of, num_files, num_sequential, num_parallel_calls=num_files
         )
     return batches.map(lambda *arrays: columns_of(columns, arrays))
-
-
-def _one_by_one(filenames: tf.Tensor) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices(tf.reshape(filenames, [-1]))
 
 
 def _read(
