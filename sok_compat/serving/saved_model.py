@@ -127,7 +127,7 @@ def _restore_from(checkpoint: str | os.PathLike[str], session: tf.compat.v1.Sess
 def _write(
     build: Callable[[], Any],
     restore: Callable[[tf.compat.v1.Session], Any],
-    builder: Any,
+    builder: tf.compat.v1.saved_model.Builder,
     **options: Any,
 ) -> None:
     signatures = signatures_of(build())
@@ -148,7 +148,7 @@ def _write(
 def _write_stock(
     build: Callable[[], Any],
     restore: Callable[[tf.compat.v1.Session], Any],
-    builder: Any,
+    builder: tf.compat.v1.saved_model.Builder,
     **options: Any,
 ) -> None:
     arrays = ArraysOfTables()

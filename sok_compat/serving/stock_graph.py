@@ -83,7 +83,7 @@ def _places_of_signatures(signatures: dict[str, Any]) -> Iterator[str]:
                 yield tensor.name
 
 
-def _keep_used_functions(graph_def: Any) -> None:
+def _keep_used_functions(graph_def: tf.compat.v1.GraphDef) -> None:
     """Drops unused functions, which may have ops that cannot be served."""
     functions = {each.signature.name: each for each in graph_def.library.function}
     used, nodes = {}, list(graph_def.node)
@@ -99,14 +99,14 @@ def _keep_used_functions(graph_def: Any) -> None:
         graph_def.library.function.add().ParseFromString(each)
 
 
-def _functions_of(node: Any) -> Iterator[str]:
+def _functions_of(node: tf.compat.v1.NodeDef) -> Iterator[str]:
     yield node.op
     for value in node.attr.values():
         yield value.func.name
         yield from (each.name for each in value.list.func)
 
 
-def _check_has_none_of_ours(graph_def: Any) -> None:
+def _check_has_none_of_ours(graph_def: tf.compat.v1.GraphDef) -> None:
     nodes = list(graph_def.node)
     for function in graph_def.library.function:
         nodes += function.node_def

@@ -5,7 +5,6 @@ without sok_compat can load. Functions cannot: they take no references to variab
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -14,7 +13,7 @@ _OF_REFERENCES = "SokApplyRuleToRefVariable"
 OPS = ("SokApplyRuleToVariable", _OF_REFERENCES)
 
 
-def replace_update(graph_def: Any, node: Any) -> None:
+def replace_update(graph_def: tf.compat.v1.GraphDef, node: tf.compat.v1.NodeDef) -> None:
     """Makes a node whose op is one of OPS a NoOp that runs after the nodes of the same update.
 
     Args:
@@ -39,7 +38,7 @@ def replace_update(graph_def: Any, node: Any) -> None:
     node.input.extend([*(f"^{node.name}/{name}" for name in writes), *controls])
 
 
-def change_op(node: Any, op: str) -> None:
+def change_op(node: tf.compat.v1.NodeDef, op: str) -> None:
     """Gives a NodeDef another op, without the attributes of the one that it had."""
     node.op = op
     for name in [name for name in node.attr if name[0] != "_"]:

@@ -32,8 +32,8 @@ _eager_tables: dict[int, Table] = {}  # {id of a handle: its table}, for as long
 def dummy_var_handle(
     container: str = "",
     shared_name: str = "",
-    key_type: Any = tf.int64,
-    dtype: Any = tf.float32,
+    key_type: tf.DType | str = tf.int64,
+    dtype: tf.DType | str = tf.float32,
     shape: Any = None,
     name: str | None = None,
 ) -> tf.Tensor:
@@ -82,8 +82,8 @@ def dummy_var_initialize(
     initializer: Any = "",
     var_type: str = "",
     unique_name: str = "",
-    key_type: Any = tf.int64,
-    dtype: Any = tf.float32,
+    key_type: tf.DType | str = tf.int64,
+    dtype: tf.DType | str = tf.float32,
     config: str = "{}",
 ) -> tf.Operation | None:
     """Returns an op that empties the variable; in eager mode, empties it.
@@ -116,7 +116,7 @@ def dummy_var_initialize(
 
 
 def dummy_var_shape(
-    handle: tf.Tensor, key_type: Any = tf.int64, dtype: Any = tf.float32
+    handle: tf.Tensor, key_type: tf.DType | str = tf.int64, dtype: tf.DType | str = tf.float32
 ) -> tf.Tensor:
     """Returns int32 [2]: (rows, dim). API of SparseOperationKit 2.
 
@@ -131,7 +131,7 @@ def dummy_var_shape(
 
 
 def dummy_var_sparse_read(
-    handle: tf.Tensor, indices: Any, dtype: Any = tf.float32, lookup_only: bool = False
+    handle: tf.Tensor, indices: Any, dtype: tf.DType | str = tf.float32, lookup_only: bool = False
 ) -> tf.Tensor:
     """Returns the row of each key. API of SparseOperationKit 2.
 
@@ -206,7 +206,7 @@ def dummy_var_assign(handle: tf.Tensor, indices: Any, values: Any) -> tf.Operati
 
 
 def dummy_var_export(
-    handle: tf.Tensor, key_type: Any = tf.int64, dtype: Any = tf.float32
+    handle: tf.Tensor, key_type: tf.DType | str = tf.int64, dtype: tf.DType | str = tf.float32
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns (keys [n] of key_type, rows float32 [n, dim]). API of SparseOperationKit 2.
 

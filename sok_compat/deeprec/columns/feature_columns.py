@@ -230,7 +230,7 @@ def _shared_columns_of_embedding_variable(
     return [SharedEmbeddingVariableColumn(**{**c._asdict(), **same}) for c in columns]
 
 
-def _check_combiner(combiner: Any) -> None:
+def _check_combiner(combiner: str) -> None:
     if combiner not in _COMBINERS:
         raise ValueError(f"combiner must be one of {', '.join(_COMBINERS)}, got {combiner!r}")
 

@@ -125,7 +125,7 @@ class DistributedEmbedding(EmbeddingLayer):
         }
 
 
-def _checked_combiner(combiner: Any) -> str:
+def _checked_combiner(combiner: str) -> str:
     name = combiner.lower() if isinstance(combiner, str) else None
     if name not in COMBINERS:
         raise ValueError(f"combiner must be 'mean' or 'sum' (in any case), got {combiner!r}")

@@ -44,7 +44,7 @@ def batch_norm(
     fused: bool | None = None,
     data_format: str = "NHWC",
     zero_debias_moving_mean: bool = False,
-    scope: Any = None,
+    scope: str | tf.VariableScope | None = None,
     renorm: bool = False,
     renorm_clipping: Any = None,
     renorm_decay: float = 0.99,

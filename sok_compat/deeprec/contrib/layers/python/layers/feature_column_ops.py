@@ -48,7 +48,7 @@ def input_from_feature_columns(
     feature_columns: Iterable[stock.DenseColumn],
     weight_collections: Iterable[str] | None = None,
     trainable: bool = True,
-    scope: Any = None,
+    scope: str | tf.VariableScope | None = None,
     cols_to_outs: dict[stock.DenseColumn, tf.Tensor] | None = None,
     blocknums: Any = None,
 ) -> tf.Tensor:
@@ -93,7 +93,7 @@ def weighted_sum_from_feature_columns(
     num_outputs: int,
     weight_collections: Iterable[str] | None = None,
     trainable: bool = True,
-    scope: Any = None,
+    scope: str | tf.VariableScope | None = None,
 ) -> tuple[tf.Tensor, dict[Any, list[Any]], tf.Variable]:
     """A linear model of columns, as tf.feature_column.linear_model.
 

@@ -48,7 +48,7 @@ def fully_connected(
     variables_collections: Collections = None,
     outputs_collections: OutputCollections = None,
     trainable: bool = True,
-    scope: Any = None,
+    scope: str | tf.VariableScope | None = None,
 ) -> tf.Tensor:
     """activation_fn(inputs * weights + biases): variables <scope>/weights and <scope>/biases.
 
@@ -108,7 +108,7 @@ def dropout(
     noise_shape: Any = None,
     is_training: Any = True,
     outputs_collections: OutputCollections = None,
-    scope: Any = None,
+    scope: str | tf.VariableScope | None = None,
     seed: int | None = None,
 ) -> tf.Tensor:
     """Inputs divided by keep_prob with this probability, else 0; unchanged outside of training."""
@@ -124,7 +124,9 @@ def dropout(
 
 @add_arg_scope
 def flatten(
-    inputs: Any, outputs_collections: OutputCollections = None, scope: Any = None
+    inputs: Any,
+    outputs_collections: OutputCollections = None,
+    scope: Any = None,
 ) -> tf.Tensor:
     """[batch, size of all other dimensions]"""
     with tf.name_scope(scope, "Flatten", [inputs]):
@@ -149,7 +151,7 @@ def layer_norm(
     trainable: bool = True,
     begin_norm_axis: int = 1,
     begin_params_axis: int = -1,
-    scope: Any = None,
+    scope: str | tf.VariableScope | None = None,
     use_fused_batch_norm: bool | None = None,
 ) -> tf.Tensor:
     """Normalizes each sample over the dimensions from begin_norm_axis on.
