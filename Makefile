@@ -9,7 +9,7 @@
 #   DATA=path              the folder of ml-100k, for `make movielens` (default: downloaded)
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
 #   SOK_WARNINGS_AS_ERRORS=ON  for what is installed, too; in tests of C++ and CUDA it is the default
-#   SOK_CUDA=OFF           what is installed has no CUDA code (default AUTO: it has, where there is nvcc)
+#   SOK_CUDA=ON            what is installed has CUDA code (default AUTO: with nvcc, and a GPU or CUDAARCHS), OFF: not
 
 # --- which environment; one for each pair of PYTHON and TENSORFLOW that is asked for ---
 VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))$(if $(TENSORFLOW),-$(TENSORFLOW))
@@ -244,7 +244,7 @@ ifeq ($(NVCC),)
 	@echo "CUDA: not checked, because there is no nvcc on the PATH."
 else
 	build=$$($(BIN)/python cmake/build_backend.py) && \
-	$(BIN)/cmake -S . -B $$build -DSOK_CUDA_TESTS=ON -DSOK_CUDA_BENCHMARKS=ON --log-level=WARNING && \
+	$(BIN)/cmake -S . -B $$build $(foreach part,CUDA CUDA_TESTS CUDA_BENCHMARKS,-DSOK_$(part)=ON) --log-level=WARNING && \
 	$(BIN)/cmake --build $$build
 	$(PYTHON) cmake/cuda_report.py --nvcc $(NVCC) --architectures 75,80 --brief
 endif

@@ -80,6 +80,14 @@ def test_a_cuda_compiler_that_does_not_work(configure, cuda_project, monkeypatch
     assert "cannot build a program" in output
 
 
+@needs_nvcc
+@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="there is a GPU")
+def test_a_compiler_without_a_gpu(configure, cuda_project, monkeypatch):
+    monkeypatch.delenv("CUDAARCHS", raising=False)
+    status, output = configure(cuda_project)
+    assert status == 0 and "CUDA: no, this machine has no GPU" in output
+
+
 @pytest.mark.thorough
 @needs_nvcc
 def test_cudaarchs_and_half_a_toolkit(configure, cuda_project, monkeypatch, tmp_path):
