@@ -21,7 +21,11 @@ FOLDER = ROOT / "docs" / "pictures"
 _MEASURED = ROOT / "benchmarks" / "pictures"
 _RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 _OURS, _PLAIN, _OTHER, _GREY = "#00796b", "#f57c00", "#5c6bc0", "#757575"
+# Grey that can be read on white and on black, and no background: a page is light or dark.
 _STYLE = {
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), _GREY),
+    **dict.fromkeys(("xtick.color", "ytick.color"), _GREY),
+    "savefig.transparent": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "font.family": "sans-serif",
