@@ -175,6 +175,9 @@ def dummy_var_scatter_add(handle: tf.Tensor, indices: Any, updates: Any) -> tf.O
       handle: of dummy_var_handle.
       indices: integers [n].
       updates: float32 [n, dim].
+
+    Returns:
+      The op; None in eager mode.
     """
     return _scatter("add", handle, indices, updates)
 
@@ -188,6 +191,9 @@ def dummy_var_scatter_update(handle: tf.Tensor, indices: Any, updates: Any) -> t
       handle: of dummy_var_handle.
       indices: integers [n].
       updates: float32 [n, dim].
+
+    Returns:
+      The op; None in eager mode.
     """
     return _scatter("update", handle, indices, updates)
 
@@ -201,6 +207,9 @@ def dummy_var_assign(handle: tf.Tensor, indices: Any, values: Any) -> tf.Operati
       handle: of dummy_var_handle.
       indices: distinct integers [n].
       values: float32 [n, dim].
+
+    Returns:
+      The op; None in eager mode.
     """
     return write_rows(_table_of(handle), tf.cast(indices, tf.int64), values)
 

@@ -133,7 +133,10 @@ class _LenientClass:
 
     def __init__(self, message_class: Any) -> None:
         self._message_class = message_class
-        self.__doc__ = message_class.__doc__
+        self.__doc__ = (
+            f"As tf.compat.v1.{message_class.DESCRIPTOR.name}. API of DeepRec, whose own fields "
+            "are ignored, with a warning."
+        )
 
     def __call__(self, **fields: Any) -> LenientMessage:
         known = self._message_class.DESCRIPTOR.fields_by_name

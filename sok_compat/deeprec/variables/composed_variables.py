@@ -112,6 +112,9 @@ def get_multihash_variable(
       complementary_strategy: 'Q-R': see MultiHashVariable.sparse_read.
       operation: 'add' or 'mul', of rows of equal size, or 'concat'.
 
+    Returns:
+      A MultiHashVariable; lookups of TensorFlow and DeepRec take it.
+
     Raises:
       ValueError: another strategy, number of partitions or operation; dims that do not fit it.
     """
@@ -217,6 +220,9 @@ def get_dynamic_dimension_embedding_variable(
       name: name in the current variable scope.
       embedding_block_dimension: floats in a block, a whole number.
       embedding_block_num: number of blocks, at least 1.
+
+    Returns:
+      A DynamicEmbeddingVariable: the blocks, each an embedding variable.
 
     Raises:
       ValueError: a number out of range; as get_embedding_variable.

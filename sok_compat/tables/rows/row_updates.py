@@ -135,6 +135,7 @@ def scattering(update: str) -> Callable[..., tf.Operation | tf.Variable]:
     def scatter_nd(
         table: TableInterface, indices: Any, updates: Any, name: str | None = None
     ) -> Any:
+        """Updates rows, or numbers of them, at indices as tf.scatter_nd takes them."""
         op = scatter(table, update, indices, updates, name)
         return table if tf.executing_eagerly() else op
 
@@ -144,6 +145,7 @@ def scattering(update: str) -> Callable[..., tf.Operation | tf.Variable]:
         use_locking: bool = False,
         name: str | None = None,
     ) -> Any:
+        """Updates rows by tf.IndexedSlices of row ids, as gradients are."""
         del use_locking
         if update in _OF_GRADIENTS and table.shows_rows_in_use():
             return table.update_shown(update, sparse_delta)
