@@ -23,12 +23,14 @@ class Bar:
         self._stream = stream or sys.stdout
         self._is_live = self._stream.isatty()
         self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
+        size = shutil.get_terminal_size()  # 80 x 24 where the terminal does not say
         self._bar = tqdm.tqdm(
             total=total,
             desc=f"{title:<9}",
             bar_format=_FORMAT if total else _FORMAT_WITHOUT_TOTAL,
             unit_scale=True,
-            ncols=shutil.get_terminal_size().columns,  # 80 where the terminal does not say
+            ncols=size.columns,
+            nrows=size.lines,
             position=position,
             file=self._stream if self._is_live else io.StringIO(),
             mininterval=_SECONDS_BETWEEN_REFRESHES if self._is_live else float("inf"),
