@@ -67,6 +67,7 @@ def _of_notebook(config, name, notebook):
     text, resources = MarkdownExporter().from_filename(notebook, resources=folder)
     text = re.sub(r"^%%writefile (.+)$", r"# \1", text, flags=re.MULTILINE)
     text = re.sub(r"^%.*\n", "", text, flags=re.MULTILINE)  # what only a notebook needs
+    text = re.sub(r"^!\[(svg|png)\]", "![drawn by the cell above]", text, flags=re.MULTILINE)
     yield File.generated(config, name, content=text)
     for path, content in resources["outputs"].items():
         yield File.generated(config, f"examples/{path}", content=content)
