@@ -251,7 +251,8 @@ class Follower:
         if served is not None and contents is served and latest.id == served.id:
             self._behind_since = 0.0
             return
-        self._behind_since = self._behind_since or latest.seconds
+        # Another machine's clock may be ahead.
+        self._behind_since = self._behind_since or min(latest.seconds, time.time())
         if self._is_held:
             return
         broken: FileError | None = None

@@ -208,6 +208,16 @@ def test_a_folder_that_cannot_be_read(folder, monkeypatch):
         await_that(lambda: made.problem() == "")
 
 
+def test_lag_where_the_clock_of_the_trainer_is_ahead(folder):
+    with following(folder, 1) as made:
+        os.unlink(f"{folder}/model-2.index")
+        ahead = time.time() + 3600
+        os.utime(f"{folder}/model-3.index", (ahead, ahead))
+        point(folder, 3)
+        await_that(lambda: made.lag_seconds() > 0)
+        assert made.lag_seconds() < SECONDS
+
+
 def test_an_error_of_reading_that_passes(folder):
     with following(folder, 2) as made:
         read = made._model.read
