@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.checkpoint.files.headed_files import bytes_of_dumps, file_stem
+from sok_compat.checkpoint.files.headed_files import bytes_of_dumps, file_stem, no_dump_ends
 from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables, load_tables, run_logged
 from sok_compat.ranks.allgather_strings import allgather_bytes
 from sok_compat.runtime.graphs import state_of
@@ -76,7 +76,8 @@ def load(
     API of SparseOperationKit 2. All ranks call it together, however many ranks have written the
     files. Rank 0 reads them, and sends each rank its rows. Slots that are not loaded start anew. If
     something does not fit, all variables stay as they were. For that, the files of several
-    variables are read twice if one has keys, and one that has keys is in memory twice.
+    variables are read twice if one has keys, and one that has keys is in memory twice. They are
+    those of one dump: another process's `dump` into the folder waits with its last step.
 
     Args:
       path: a folder that `dump` or SparseOperationKit has written.
@@ -96,7 +97,8 @@ def load(
         make_slots_of_tables(_optimizer_in(optimizer), variables)
     dumps, folder = _dumps_of(variables, optimizer), os.fspath(path)
     num_bytes = bytes_of_dumps(folder, [each.name for each in dumps])
-    run_logged("loading", folder, dumps, session, load_tables, num_bytes)
+    with no_dump_ends(folder):
+        run_logged("loading", folder, dumps, session, load_tables, num_bytes)
 
 
 def incremental_model_dump(

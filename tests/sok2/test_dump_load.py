@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dump`, `load` and `incremental_model_dump` of SparseOperationKit 2 in one process."""
 
+import contextlib
 import datetime
+import itertools
 import os
 import struct
 import tempfile
+import threading
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -272,3 +276,47 @@ def test_wrong_arguments(tmp_path):
         sok.incremental_dump(dynamic, [NOW, NOW])
     with pytest.raises(TypeError, match="sparse_read_and_evict needs a sok.DynamicVariable of"):
         sok.sparse_read_and_evict(hbm, [1])
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_variables_are_loaded_from_one_dump(tmp_path, mode):
+    """While another thread dumps into the folder."""
+    done = threading.Event()
+
+    def make():
+        return [sok.DynamicVariable(2, name=name) for name in ("first", "second", "third")]
+
+    def dump_on(variables):
+        keys = tf.range(500, dtype=tf.int64)
+        for number in itertools.count():
+            for variable in variables:
+                sok.assign(variable, keys, tf.fill([500, 2], float(number)))
+            sok.dump(tmp_path, variables)
+            dumped.set()
+            if done.is_set():
+                return
+
+    def numbers_of(variables, session):
+        sok.load(tmp_path, variables, sess=session)
+        exported = [variable.export()[1] for variable in variables]
+        return [np.unique(session.run(rows) if session else rows) for rows in exported]
+
+    dumped = threading.Event()
+    with futures.ThreadPoolExecutor(1) as pool:
+        dumping = pool.submit(dump_on, make())
+        dumped.wait()
+        try:
+            with contextlib.ExitStack() as stack:
+                session = None
+                if mode == "graph":
+                    stack.enter_context(tf.Graph().as_default())
+                    session = stack.enter_context(tf1.Session())
+                variables = make()
+                if session:
+                    session.run(tf1.global_variables_initializer())
+                for _ in range(40):
+                    numbers = numbers_of(variables, session)
+                    assert len(np.unique(np.concatenate(numbers))) == 1, numbers
+        finally:
+            done.set()
+        dumping.result()

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sok_compat.engine import _engine
 
@@ -22,3 +24,23 @@ def bytes_of_dumps(folder: str, table_names: Iterable[str]) -> int:
             return sum(each.stat().st_size for each in entries if each.name.startswith(stems))
     except OSError:  # loading says what is wrong
         return 0
+
+
+@contextlib.contextmanager
+def no_dump_ends(folder: str) -> Iterator[None]:
+    """Context in which no dump into a folder ends, so that several tables are read from one dump.
+
+    Dumps wait for it, on file systems with locks.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:  # reading says what is wrong
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may have it open, too
+        os.close(descriptor)
