@@ -83,7 +83,7 @@ def int32_keys(ids: Any, keys: tf.Tensor, called: str, way_out: str) -> tf.Tenso
     """
     if ids.dtype.max <= tf.int32.max:
         return keys
-    is_wide = tf.logical_or(keys < tf.int32.min, keys > tf.int32.max)
+    flat = tf.reshape(keys, [-1])
+    wide = tf.boolean_mask(flat, tf.logical_or(flat < tf.int32.min, flat > tf.int32.max))
     message = f"{called} must fit in int32, {way_out}. Those that do not:"
-    wide = tf.boolean_mask(keys, is_wide)
     return checked(keys, tf.equal(tf.size(wide), 0), message, wide)

@@ -176,11 +176,11 @@ def layer_and_rows(**arguments):
 
 
 @pytest.mark.parametrize("combiner", [None, "sum", "mean"])
-@pytest.mark.parametrize("shape", [(4,), (4, 1), (4, 2), (4, 2, 3), (2, 2, 2, 5)])
+@pytest.mark.parametrize("shape", [(), (4,), (4, 1), (4, 2), (4, 2, 3), (2, 2, 2, 5)])
 def test_layer_takes_ids_of_any_rank(shape, combiner):
     layer, table = layer_and_rows(combiner=combiner)
     ids = np.random.default_rng(2).integers(0, ROWS, shape)
-    if combiner and len(shape) == 1:
+    if combiner and len(shape) < 2:
         with pytest.raises(ValueError, match="1D input with combiner is ambiguous"):
             layer(ids)
         return

@@ -133,6 +133,7 @@ def test_dynamic_variable_grows_with_any_key(sok, var_type, key_type):
     rows = tf.nn.embedding_lookup(variable, tf.constant([keys], key_type))
     np.testing.assert_array_equal(rows, np.full([1, 5, 3], 13))
     assert sok.all2all_dense_embedding(variable, [-5]).shape == [1, 3]
+    assert sok.all2all_dense_embedding(variable, tf.constant(-5, tf.int64)).shape == [3]
     sok.assign(variable, tf.constant([7, 8], key_type), [[1, 2, 3], [4, 5, 6]])
     exported, _ = sok.export(variable)
     assert exported.dtype == key_type and exported.numpy().tolist() == sorted([*keys, -5, 8])

@@ -143,7 +143,7 @@ def _samples_of(ids: Any, combiner: str | None) -> Samples:
     keys = tf.reshape(ids, [-1])
     if combiner is None:
         return Samples(keys, None, "none", _in_form_of(ids))
-    if ids.shape.rank == 1:
+    if ids.shape.rank in (0, 1):
         raise ValueError("1D input with combiner is ambiguous. Please create batch dimension.")
     hotness = tf.compat.dimension_value(ids.shape[-1])
     shaped = _in_form_of(ids[..., 0] if hotness != 0 else tf.reduce_sum(ids, -1))

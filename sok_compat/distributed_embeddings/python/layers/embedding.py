@@ -155,7 +155,7 @@ class Embedding(keras.layers.Layer):
     def _look_up_dense(self, ids: tf.Tensor) -> tf.Tensor:
         if self.combiner is None:
             return tf.gather(variable_of(self.embeddings), ids)
-        if ids.shape.rank == 1:
+        if ids.shape.rank in (0, 1):
             raise ValueError("1D input with combiner is ambiguous. Please create batch dimension.")
         sizes: list[int] = [-1, *ids.shape.as_list()[1:]]
         *samples, hotness = sizes
