@@ -59,9 +59,9 @@ def dump(
       TypeError: a variable or an optimizer of another kind.
       ValueError: no variable; two whose names differ in punctuation only; a variable has no slots
         of the optimizer; no session.
-      tf.errors.OpError: a file cannot be written, on all ranks: PermissionDeniedError,
-        ResourceExhaustedError (no space), UnknownError; DeadlineExceededError: a step that has
-        begun does not end.
+      tf.errors.OpError: on all ranks, a file cannot be written: on rank 0 PermissionDeniedError,
+        ResourceExhaustedError (no space) or the like, on the others UnknownError with its
+        text; DeadlineExceededError: a step that has begun does not end.
     """
     variables, session = _checked_variables("sok.dump", dump_vars), _session("sok.dump", sess)
     dumps = _dumps_of(variables, optimizer)
@@ -88,9 +88,10 @@ def load(
 
     Raises:
       TypeError, ValueError: as `dump`.
-      tf.errors.OpError: on all ranks: NotFoundError (a file is missing), DataLossError (one is
-        damaged), InvalidArgumentError (one does not fit), ResourceExhaustedError (more keys than
-        the capacity).
+      tf.errors.OpError: on all ranks; on the one that finds it NotFoundError (a file is missing),
+        DataLossError (one is damaged), InvalidArgumentError (one does not fit) or
+        ResourceExhaustedError (more keys than the capacity), on the others UnknownError with its
+        text.
     """
     variables, session = _checked_variables("sok.load", load_vars), _session("sok.load", sess)
     if optimizer is not None and session is None:
