@@ -98,8 +98,8 @@ WITHIN = {
     ),
     "sok_compat/training": (
         ("clipping", "plane_updates", "table_updates", "update_lock"),
-        ("keras_3_tables", "stock_rules"),
-        ("fused_adam", "keras_optimizers", "rows_in_use", "stock_updates"),
+        ("stock_rules",),
+        ("fused_adam", "rows_in_use", "stock_updates"),
         ("row_wise_adagrad", "update_scope"),
         ("rows_of_gradients",),
     ),

@@ -35,7 +35,6 @@ from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import keras_3, members
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table, connected_ranks
-from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 
 _LISTS_OF_LAYERS = ("dp_layers", "local_embedding_layers", "row_layers", "guest_layers")
 
@@ -373,5 +372,4 @@ def _as_integers(ids: Any) -> Ids:
 def _tell_tensorflow_of_tables() -> None:
     """Needed on ranks without tables, too: they share those of others."""
     save_tables_in_checkpoints()
-    update_rows_in_use_in_keras()
     integrations.expect_tables()

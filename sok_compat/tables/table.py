@@ -29,6 +29,7 @@ from sok_compat.tables.rows.optimizer_updates import update_rows_of_gradients
 from sok_compat.tables.rows.row_scatters import warn_of_clamped
 from sok_compat.tables.rows.scatter_functions import scatter_by_methods
 from sok_compat.tables.shows import Shown
+from sok_compat.tables.slots.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.tables.slots.registry import Slots
 from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.slots.stock_slots import make_slots_as_planes
@@ -393,3 +394,4 @@ integrations.when_there_are_tables(lambda: accept_strategies(is_part_of_table))
 integrations.when_there_are_tables(scatter_by_methods)
 integrations.when_there_are_tables(update_rows_of_gradients)
 integrations.when_there_are_tables(make_slots_as_planes)
+integrations.when_there_are_tables(update_rows_in_use_in_keras)

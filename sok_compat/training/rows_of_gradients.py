@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Union
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import has_keras_2, keras_optimizers, make_slots, members
+from sok_compat.runtime.tf_versions import has_keras_2, keras_optimizers, make_slots
 from sok_compat.tables.rows.optimizer_updates import check_stock_optimizer
 from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.shown_rows import showing_all_rows, showing_rows_of
+from sok_compat.tables.rows.whole_slots import scattering_by_variable, uses_whole_slots
 from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.slots.stock_slots import create_slots
 from sok_compat.tables.table import Table
@@ -27,7 +28,6 @@ from sok_compat.training.update_scope import UpdateScope
 Gradient = Union[tf.Tensor, tf.IndexedSlices]
 
 _legacy: Any = keras_optimizers.legacy if has_keras_2 else None
-_SCATTERS = ("_resource_scatter_add", "_resource_scatter_update")  # methods of optimizers
 
 
 def apply_to_rows_of_gradients(
@@ -49,7 +49,7 @@ def apply_to_rows_of_gradients(
     make_slots_of_tables(optimizer, variables)
     grads_and_vars = [(rows_of_gradient(v, g), v) for g, v in grads_and_vars]
     with contextlib.ExitStack() as stack:
-        if not _lets_rows_decay(optimizer):
+        if not (is_newer_keras(optimizer) or uses_whole_slots(optimizer)):
             stack.enter_context(UpdateScope(tables))
             for table in tables:
                 stack.enter_context(showing_all_rows(table))
@@ -62,19 +62,8 @@ def apply_to_rows_of_gradients(
                 else:  # these optimizers hand all rows to one op, by the variable's handle
                     stack.enter_context(UpdateScope([variable]))
             shown.append((gradient, variable))
-        stack.enter_context(_with_methods(optimizer, _scatters_by_variable(optimizer)))
+        stack.enter_context(scattering_by_variable(optimizer))
         return optimizer.apply_gradients(shown, **kwargs)
-
-
-@contextlib.contextmanager
-def _with_methods(optimizer: Any, methods: dict[str, Callable[..., Any]]) -> Iterator[None]:
-    """Context in which an optimizer has these methods in place of its own."""
-    optimizer.__dict__.update(methods)
-    try:
-        yield
-    finally:
-        for name in methods:
-            del optimizer.__dict__[name]
 
 
 def is_newer_keras(optimizer: Any) -> bool:
@@ -91,19 +80,7 @@ def is_legacy_keras(optimizer: Any) -> bool:
 def _calls_methods(optimizer: Any, gradient: Gradient) -> bool:
     """Whether an update of a table by such a gradient calls methods of the variable."""
     is_sparse = isinstance(gradient, tf.IndexedSlices)
-    return is_newer_keras(optimizer) or (is_sparse and _lets_rows_decay(optimizer))
-
-
-def _lets_rows_decay(optimizer: Any) -> bool:
-    if is_newer_keras(optimizer):
-        return True
-    if members.updates_sparsely_as(optimizer, tf.compat.v1.train.AdamOptimizer):
-        return True
-    if not has_keras_2:
-        return False
-    if members.updates_sparsely_as(optimizer, _legacy.RMSprop):
-        return not members.has_momentum(optimizer)
-    return members.updates_sparsely_as(optimizer, _legacy.Adam, _legacy.Nadam)
+    return is_newer_keras(optimizer) or (is_sparse and uses_whole_slots(optimizer))
 
 
 def make_slots_of_tables(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
@@ -150,21 +127,3 @@ def _name_by_newer_keras(slot: SlotVariable, table: Table) -> str:
     """'m' of 'scope/m/<table>_1:0'."""
     name = re.escape(table.table_name)
     return re.sub(rf"^(?:.*/)?([^/]+)/{name}(_\d+)?:0$", r"\1", slot.name)
-
-
-def _scatters_by_variable(optimizer: Any) -> dict[str, Callable[..., Any]]:
-    """An optimizer's scatters by handle, for shown rows."""
-    own = {name: getattr(optimizer, name) for name in _SCATTERS if hasattr(optimizer, name)}
-    return {name: _by_variable(name, by_handle) for name, by_handle in own.items()}
-
-
-def _by_variable(name: str, by_handle: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    def scatter(x, i, v):
-        if not (isinstance(x, (Table, SlotVariable)) and x.shows_rows_in_use()):
-            return by_handle(x, i, v)
-        method = x.scatter_add if name == "_resource_scatter_add" else x.scatter_update
-        done = method(tf.IndexedSlices(v, i))
-        with tf.control_dependencies([] if tf.executing_eagerly() else [done]):
-            return x.value()
-
-    return scatter

@@ -12,7 +12,7 @@ import sok_compat as sok
 from sok_compat.runtime.tf_versions import has_keras_2
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from tests.support.assertions import assert_close
-from tests.support.cases.optimizer_cases import KERAS_OPTIMIZERS
+from tests.support.cases.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
 from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
 
@@ -168,58 +168,50 @@ def test_slots_that_do_not_start_as_one_number_are_refused(start):
 
 
 def test_declared_capacity_takes_no_memory_in_eager_mode():
-    """1e9 rows of 16 floats, 64 GB, and as much for each slot: a few rows are trained by the newer
-    optimizers, without a scope, and by the legacy ones that touch the rows of the batch only."""
+    """1e9 rows of 16 floats, 64 GB, and as much for each slot: a few rows are trained, by stock
+    optimizers without a scope, and without sok.Init."""
     printed = run_python(
         """
         from tests.support.processes.subprocess_python import peak_mib
         import tensorflow as tf
-        import sok_compat as sok
         from sok_compat.runtime.tf_versions import has_keras_2
+        from sok_compat.tables import Table
         from tests.support.cases.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
+        from tests.support.lookups import lookup
 
-        def train(optimizer, use_hashtable, is_newer, as_function, capacity=1_000_000_000):
-            sok.Init(global_batch_size=4)
-            layer = sok.All2AllDenseEmbedding(
-                capacity, 16, 1, 1, dynamic_input=True, use_hashtable=use_hashtable)
+        def train(optimizer, use_hash_index, as_function, capacity=1_000_000_000):
+            table = Table(capacity, 16, "uniform", use_hash_index=use_hash_index, name="table")
             keys = tf.constant([0, 5, capacity - 1, 5], tf.int64)
-            before = layer(keys)
-            tables = [layer.embedding_variable]
-            if not is_newer:
-                sok.OptimizerScope(tables).build(optimizer)
+            before = lookup(table, keys, insert=True)
 
             def step():
                 with tf.GradientTape() as tape:
-                    loss = tf.reduce_sum(layer(keys) ** 2)
-                optimizer.apply_gradients(zip(tape.gradient(loss, tables), tables))
+                    loss = tf.reduce_sum(lookup(table, keys, insert=True) ** 2)
+                optimizer.apply_gradients([(tape.gradient(loss, table), table)])
 
             step = tf.function(step) if as_function else step
             for _ in range(2):
                 step()
-            assert (layer(keys).numpy() != before.numpy()).any(axis=1).all()
+            assert (lookup(table, keys, False).numpy() != before.numpy()).any(axis=1).all()
 
         newer = [c for c in KERAS_OPTIMIZERS if str(c) != "keras.Adam-ema"]  # of the capacity
-        legacy = [c for c in STOCK_OPTIMIZERS
-                  if has_keras_2 and str(c).startswith("legacy") and c.step_rows == "batch"
-                  and str(c) != "legacy.Adamax"]
-        for case in newer + legacy:
-            is_newer = case in newer
-            has_two = str(case) == "keras.Adam" or not is_newer
-            for use_hashtable in (True, False) if has_two else (True,):
-                train(case.make(), use_hashtable, is_newer, as_function=False)
-            if str(case) in ("keras.Adam", "keras.AdamW", "keras.Adafactor"):
-                train(case.make(), True, is_newer, as_function=True)
+        for case in newer + [c for c in STOCK_OPTIMIZERS if has_keras_2]:
+            is_common = str(case) in ("keras.Adam", "legacy.Adam", "tf1.Adam")
+            for use_hash_index in (True, False) if is_common else (True,):
+                train(case.make(), use_hash_index, as_function=False)
+            if is_common or str(case) in ("keras.AdamW", "keras.Adafactor"):
+                train(case.make(), True, as_function=True)
             print(case, peak_mib())
         """
     )
     peaks = dict(line.split(" ") for line in printed.splitlines())  # MiB, so far
-    assert len(peaks) == len(KERAS_OPTIMIZERS) - 1 + (9 if has_keras_2 else 0)
+    assert len(peaks) == len(KERAS_OPTIMIZERS) - 1 + (len(STOCK_OPTIMIZERS) if has_keras_2 else 0)
     assert all(100 < int(peak) < 1500 for peak in peaks.values()), peaks
 
 
 def test_a_script_may_put_legacy_in_the_place_of_optimizers():
     """As SparseOperationKit 2 does, before the package is imported or after."""
-    for first in ("", "import sok_compat.training.keras_optimizers"):
+    for first in ("", "import sok_compat.tables.slots.keras_optimizers"):
         run_python(f"""
             {first}
             import tensorflow as tf

@@ -302,3 +302,36 @@ def test_layers_of_distributed_embeddings(tmp_path):
     pooled, concatenated = run(tmp_path, EMBEDDINGS)[-2:]
     assert pooled == "(64, 2) [-1, 0, 1000]"
     assert concatenated == "(64, 3, 2)"
+
+
+def test_optimizers_on_tables_beside_keras_2():
+    """A table without a layer; tf.keras is Keras 3 also where tf-keras is installed."""
+    run_python(
+        """
+        import os
+        os.environ.pop("TF_USE_LEGACY_KERAS", None)
+        import tensorflow as tf
+        from sok_compat.tables import Table
+        from tests.support.lookups import lookup
+        from tests.support.processes.subprocess_python import peak_mib
+
+        optimizers = tf.keras.optimizers
+        for make in (
+            lambda: optimizers.Adam(0.1),
+            lambda: optimizers.SGD(0.1, momentum=0.9),
+            lambda: optimizers.LossScaleOptimizer(optimizers.Adagrad(0.1), 8.0),
+        ):
+            ours, theirs, table = make(), make(), Table(10**9, 16, "ones", name="table")
+            keys, plain = tf.constant([5, 10**12, 7], tf.int64), tf.Variable(tf.ones([3, 16]))
+            for _ in range(3):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_sum(lookup(table, keys, insert=True) ** 2)
+                ours.apply([tape.gradient(loss, table)], [table])
+                theirs.apply([2 * plain], [plain])
+            assert table.slots
+            error = tf.abs(lookup(table, keys, insert=False) - plain)
+            assert float(tf.reduce_max(error)) < 1e-5
+        assert peak_mib() < 2000
+        """,
+        is_fresh=True,
+    )

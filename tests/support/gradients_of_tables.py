@@ -5,8 +5,8 @@ import sparse_operation_kit as sok
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import has_keras_2, keras_of_layers
+from sok_compat.tables.slots.keras_3_tables import TableVariable
 from sok_compat.tables.table import Table
-from sok_compat.training.keras_3_tables import TableVariable
 
 tf1 = tf.compat.v1
 

@@ -20,10 +20,10 @@ from sok_compat.runtime.tf_versions import keras_3
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Placement, Table
 from sok_compat.tables.first_value import FirstValue, Initializer, parse_initializer
+from sok_compat.tables.slots.keras_3_tables import TableVariable
 from sok_compat.tables.stored.description import PARTS
 from sok_compat.tables.stored.saved_part import SavedPart
 from sok_compat.tables.stored.storage import Storage
-from sok_compat.training.keras_3_tables import TableVariable
 
 _OF_TWO_BYTES = ("bfloat16", "float16")
 

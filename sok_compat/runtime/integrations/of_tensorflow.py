@@ -20,7 +20,7 @@ from sok_compat.runtime.tf_versions import (
     functional_saver,
     gradients_util,
     hdf5_format,
-    keras_3,
+    keras_3_of_scripts,
     keras_optimizers,
     saver_module,
     state_ops,
@@ -320,7 +320,7 @@ _OF_KERAS_3 = (
         "tf.keras.optimizers.LossScaleOptimizer.check_finite",
         "looks at the values of slices, not at as many rows as a table declares",
         "optimizers/test_keras_optimizers",
-        lambda: keras_3.optimizers.LossScaleOptimizer,
+        lambda: keras_3_of_scripts.optimizers.LossScaleOptimizer,
         "check_finite",
         ("self", "grads"),
         of="LossScaleOptimizer",
@@ -338,5 +338,5 @@ _OF_PRODUCTS = (
     ),
 )
 ON_TENSORFLOW = (*_OF_CHECKPOINTS, *_OF_GRADIENTS, *_OF_OPTIMIZERS, *_OF_WRITES, *_OF_PRODUCTS)
-if keras_3 is not None:
+if keras_3_of_scripts is not None:
     ON_TENSORFLOW += _OF_KERAS_3

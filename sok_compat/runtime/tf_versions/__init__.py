@@ -99,18 +99,19 @@ def _keras_optimizers():
 keras_optimizers = _keras_optimizers()
 
 
-def _keras_3() -> Any:
-    """Keras 3, if it is tf.keras, runs on TensorFlow, and there is no Keras 2; else None."""
-    if has_keras_2 or VERSION < (2, 16):
+def _keras_3_of_scripts() -> Any:
+    if VERSION < (2, 16):
         return None
     try:
         found = tensorflow_2.keras
-        return found if found.config.backend() == "tensorflow" else None
-    except ImportError:  # with TF_USE_LEGACY_KERAS=1
+        is_keras_2 = found.__name__.startswith("tf_keras")  # with TF_USE_LEGACY_KERAS=1
+        return None if is_keras_2 or found.config.backend() != "tensorflow" else found
+    except ImportError:  # the same without tf-keras
         return None
 
 
-keras_3 = _keras_3()
+keras_3_of_scripts = _keras_3_of_scripts()  # Keras 3, if it is tf.keras, on TensorFlow; else None
+keras_3 = None if has_keras_2 else keras_3_of_scripts  # of layers
 keras_of_layers = keras if keras_3 is None else keras_3
 # Of add_weight: the weight keeps its dtype under mixed precision.
 NO_AUTOCAST = {"experimental_autocast" if keras_3 is None else "autocast": False}

@@ -12,7 +12,6 @@ from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.strategies import raise_under_several_replicas
-from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 
 _logger = logging.getLogger(__name__)
 _COLLECTION = "SparseOperationKitInit"
@@ -37,10 +36,9 @@ class Initialization:
 
 
 def tell_tensorflow_of_tables() -> None:
-    """Makes TensorFlow's savers, initializers from checkpoints, and optimizers handle tables."""
+    """Makes TensorFlow's savers and initializers from checkpoints handle tables."""
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
-    update_rows_in_use_in_keras()
 
 
 _eager_initialization: Initialization | None = None

@@ -18,8 +18,8 @@ from sok_compat.sparse_operation_kit.embeddings.arguments import (
     checked_layer_arguments,
 )
 from sok_compat.tables.first_value import Initializer
+from sok_compat.tables.slots.keras_3_tables import TableVariable
 from sok_compat.tables.table_arguments import checked_key_dtype
-from sok_compat.training.keras_3_tables import TableVariable
 
 _INPUTS_OF_KERAS_3 = "keras.src.backend.common.keras_tensor"
 

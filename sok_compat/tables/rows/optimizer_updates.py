@@ -15,9 +15,10 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
 from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.interface import TableInterface
-from sok_compat.tables.rows.row_generations import have_generations, rows_of_gradient
+from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.row_scatters import scatter_rows
 from sok_compat.tables.rows.shown_rows import showing_all_rows
+from sok_compat.tables.rows.whole_slots import has_rules, is_rewritten, showing_rows_to_update
 
 
 def update_rows_of_gradients() -> None:
@@ -46,10 +47,7 @@ def check_stock_optimizer(table: TableInterface, optimizer: Any, is_in_scope: bo
     """
     if table.row_dtype == tf.float32 or optimizer is None or hasattr(optimizer, "update_step"):
         return
-    has_rules = isinstance(table, getattr(optimizer, "table_type", ()))
-    is_in_scope = is_in_scope or table.num_scopes > 0
-    is_in_graph = not tf.compat.v1.get_default_graph().building_function
-    if not has_rules and (not is_in_scope or tf.executing_eagerly() or not is_in_graph):
+    if not has_rules(optimizer, table) and not is_rewritten(table, is_in_scope):
         raise_for_stock_update(table, type(optimizer).__name__)
 
 
@@ -86,9 +84,13 @@ def _of_strategy(table: TableInterface, update: Callable[..., Any]) -> Callable[
             with _raising_for_scatters(table, optimizer):
                 return update(table, *args, **kwargs)
         check_stock_optimizer(table, optimizer)
-        gradients = [rows_of_gradient(table, each) for each in args[:1]]
-        with showing_all_rows(table), _raising_for_scatters(table, optimizer):
-            return update(table, *gradients, *args[1:], **kwargs)
+        if not args:  # weight decay of tf.keras.optimizers
+            with showing_all_rows(table):
+                return update(table, **kwargs)
+        gradient = rows_of_gradient(table, args[0])
+        showing = showing_rows_to_update(table, optimizer, gradient)
+        with _raising_for_scatters(table, optimizer), showing as gradient:
+            return update(table, gradient, *args[1:], **kwargs)
 
     return update_rows
 
@@ -108,8 +110,7 @@ def _of_train(update: Callable[..., Any]) -> Callable[..., Any]:
         if are_rows:
             return update(self, optimizer, g)
         check_stock_optimizer(table, optimizer)
-        g = rows_of_gradient(table, g)
-        with showing_all_rows(table) if have_generations() else contextlib.nullcontext():
+        with showing_rows_to_update(table, optimizer, rows_of_gradient(table, g)) as g:
             return update(self, optimizer, g)
 
     return update_op

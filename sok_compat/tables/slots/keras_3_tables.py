@@ -16,10 +16,10 @@ from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import Variable, keras_3, members
+from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.shown_rows import showing_some_rows
 from sok_compat.tables.slots.slot_creation import make_slot
 from sok_compat.tables.slots.slot_variable import SlotVariable
-from sok_compat.tables.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -35,7 +35,7 @@ class TableVariable(_Variable):
     Its gradients are those of the table's rows. tf.train.Checkpoint saves the table itself.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableInterface) -> None:
         """Creates no variable of TensorFlow.
 
         Raises:
@@ -117,7 +117,7 @@ def _checking_values(check):
     return check_finite
 
 
-def check_optimizer(optimizer: Any, table: Table) -> None:
+def check_optimizer(optimizer: Any, table: TableInterface) -> None:
     """Refuses an optimizer that keeps arrays of a table's declared rows, as Adafactor does.
 
     Raises:
@@ -146,7 +146,7 @@ def check_optimizer(optimizer: Any, table: Table) -> None:
 def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
     """The context in which an optimizer creates a slot of a variable."""
     table: Any = variable
-    if not isinstance(table, Table):
+    if not isinstance(table, TableInterface):
         return contextlib.nullcontext()
     holder = _holders.get(members.unique_id(table))
     name = table.name if holder is None else holder.path

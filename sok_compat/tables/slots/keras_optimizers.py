@@ -21,23 +21,19 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
 from sok_compat.runtime.tf_versions import (
     has_keras_2,
-    keras_3,
-    keras_of_layers,
+    keras_3_of_scripts,
     keras_optimizers,
     members,
 )
+from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.optimizer_updates import maker_of
 from sok_compat.tables.rows.row_generations import rows_of_gradient
-from sok_compat.tables.rows.shown_rows import (
-    showing_rows_in_use,
-    showing_some_rows,
-)
+from sok_compat.tables.rows.shown_rows import showing_rows_in_use, showing_some_rows
+from sok_compat.tables.slots.keras_3_tables import adapt_optimizers_of_keras_3, check_optimizer
 from sok_compat.tables.slots.slot_creation import make_slot_or_variable, raise_for_slot
 from sok_compat.tables.slots.slot_names import owner_by_name
 from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.slots.stock_slots import has_slots_saved_with_it, slots_apart
-from sok_compat.tables.table import Table
-from sok_compat.training.keras_3_tables import adapt_optimizers_of_keras_3, check_optimizer
 
 # {optimizer: unique ids of tables with planes as slots}
 _tables_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
@@ -45,14 +41,9 @@ _tables_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary
 
 def update_rows_in_use_in_keras() -> None:
     """Makes tf.keras.optimizers update only the rows in use of tables, from now on."""
-    if has_keras_2 or keras_3 is not None:
-        integrations.when_there_are_tables(_change)
-
-
-def _change() -> None:
     if has_keras_2:
         integrations.apply("tf.keras.optimizers.Optimizer.build", _making_planes)
-    else:
+    if keras_3_of_scripts is not None:
         adapt_optimizers_of_keras_3()
     around_updates(_of_rows_in_use)
 
@@ -62,7 +53,7 @@ def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(build)
     def build_with_planes(self, var_list):
-        tables = [variable for variable in var_list if isinstance(variable, Table)]
+        tables = [variable for variable in var_list if isinstance(variable, TableInterface)]
         are_plain = not tables and not any(map(has_slots_saved_with_it, var_list))
         if self in _tables_of or are_plain or not tf.executing_eagerly():
             return build(self, var_list)
@@ -79,7 +70,9 @@ def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
     return build_with_planes
 
 
-def _build_planes(optimizer: Any, var_list: Sequence[tf.Variable], tables: Sequence[Table]) -> None:
+def _build_planes(
+    optimizer: Any, var_list: Sequence[tf.Variable], tables: Sequence[TableInterface]
+) -> None:
     with contextlib.ExitStack() as stack:
         for table in tables:
             stack.enter_context(showing_some_rows(table))
@@ -88,7 +81,7 @@ def _build_planes(optimizer: Any, var_list: Sequence[tf.Variable], tables: Seque
 
 
 def _make_variable(
-    tables: Sequence[Table], next_creator: Callable[..., Any], **kwargs: Any
+    tables: Sequence[TableInterface], next_creator: Callable[..., Any], **kwargs: Any
 ) -> tf.Variable:
     variable = make_slot_or_variable(tables, next_creator, kwargs)
     table = owner_by_name(kwargs.get("name") or "", tables)
@@ -101,15 +94,18 @@ def _make_variable(
     return variable
 
 
-def _is_by_rows(optimizer: Any, variable: tf.Variable) -> bool:
-    return (
-        optimizer is not None
-        and isinstance(variable, Table)
-        and (keras_3 is not None or members.unique_id(variable) in _tables_of.get(optimizer, ()))
+def _is_of_keras_3(optimizer: Any) -> bool:
+    keras = keras_3_of_scripts
+    return keras is not None and isinstance(optimizer, keras.optimizers.Optimizer)
+
+
+def _has_planes(optimizer: Any, variable: tf.Variable) -> bool:
+    return isinstance(variable, TableInterface) and (
+        _is_of_keras_3(optimizer) or members.unique_id(variable) in _tables_of.get(optimizer, ())
     )
 
 
-def _of_rows_in_use(table: Table, update: Callable[..., Any]) -> Callable[..., Any]:
+def _of_rows_in_use(table: TableInterface, update: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps an update so that it applies to the shown rows, if one of these optimizers made it.
 
     Args:
@@ -119,8 +115,8 @@ def _of_rows_in_use(table: Table, update: Callable[..., Any]) -> Callable[..., A
     optimizer = _optimizer_of(update)
     if optimizer is not None:
         _raise_in_graph(table)
-    is_by_rows = _is_by_rows(optimizer, table)
-    if is_by_rows and keras_3 is not None:
+    is_by_rows = optimizer is not None and _has_planes(optimizer, table)
+    if is_by_rows and _is_of_keras_3(optimizer):
         check_optimizer(optimizer, table)
 
     @functools.wraps(update)  # nested strategies wrap it again
@@ -137,7 +133,7 @@ def _of_rows_in_use(table: Table, update: Callable[..., Any]) -> Callable[..., A
     return update_rows
 
 
-def _raise_in_graph(table: Table) -> None:
+def _raise_in_graph(table: TableInterface) -> None:
     if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
         return
     other = (
@@ -153,13 +149,14 @@ def _raise_in_graph(table: Table) -> None:
 def _optimizer_of(update):
     """Returns the Keras optimizer whose method made a function, or None."""
     maker = maker_of(update)
-    return maker if isinstance(maker, keras_of_layers.optimizers.Optimizer) else None
+    is_of_keras_2 = has_keras_2 and isinstance(maker, keras_optimizers.Optimizer)
+    return maker if is_of_keras_2 or _is_of_keras_3(maker) else None
 
 
 @tf.autograph.experimental.do_not_convert
 def _updates_rows_of_batch(optimizer: Any, gradient: tf.Tensor | tf.IndexedSlices) -> bool:
     """Whether the update touches only the gradient's rows, as Adagrad with sparse gradients."""
-    if keras_3 is not None:
+    if _is_of_keras_3(optimizer):
         return False
     is_adagrad = type(optimizer).update_step is keras_optimizers.Adagrad.update_step
     return is_adagrad and isinstance(gradient, tf.IndexedSlices)
