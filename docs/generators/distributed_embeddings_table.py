@@ -34,7 +34,8 @@ SECTIONS = {
               "list without `all_ranks`; `set_weights` takes paths of all tables; both copy at "
               "most 16 MiB at a time. An initializer that Keras does not have is run on all ranks. "
               "A rank that trains no table has one more weight, without rows. From TensorFlow 2.16 "
-              "on the layers are those of `tf-keras`; without that, of Keras 3, on one rank."),
+              "on the layers are those of `tf-keras`; without that, of Keras 3, on one rank, and "
+              "layers that have been built give their rows."),
         Entry(f"distributed_embeddings.DistEmbeddingStrategy "
               f"{_LAYERS}.dist_model_parallel.DistEmbeddingStrategy", "differs",
               "the same plans, but tables that differ in initializer, regularizer, constraint, "

@@ -116,6 +116,19 @@ optimizer.apply_gradients(zip(gradients, layer.trainable_variables))
 print(float(loss), float(tf.reduce_sum(layer(keys, training=False))) < 12)
 copy = sok.DistributedEmbedding.from_config(layer.get_config())
 print(copy.get_config()["embedding_initializer"])
+found = set()
+for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0"])):
+    for ids in (keys, keys.to_sparse()):
+        is_sparse = isinstance(ids, tf.SparseTensor)
+        with strategy.scope():
+            inputs = keras.Input((None,), dtype="int64", sparse=is_sparse, ragged=not is_sparse)
+            layer = sok.DistributedEmbedding("mean", 100, 4, 1, 3, embedding_initializer="ones")
+            outputs = keras.layers.Dense(1, kernel_initializer="ones")(layer(inputs))
+            model = keras.Model(inputs, keras.layers.Flatten()(outputs))
+            model.compile(keras.optimizers.Adam(0.1), "mse")
+        history = model.fit(ids, np.ones([4, 1]), batch_size=4, epochs=2, verbose=0).history
+        found.add(tuple(np.round(history["loss"], 4)))
+print(len(found), *found)
 """
 EVALUATIONS = """
 class Untold(keras.Model):  # its call does not take `training`
@@ -290,7 +303,9 @@ def test_models_train_as_those_of_keras_2():
 
 
 def test_pooled_bags(tmp_path):
-    assert run(tmp_path, POOLED)[-2:] == ["12.0 True", "ones"]
+    *_, pooled, initializer, losses = run(tmp_path, POOLED)
+    assert (pooled, initializer) == ("12.0 True", "ones")
+    assert losses.startswith("1 ")  # with a strategy and without, sparse and ragged
 
 
 def test_a_model_that_does_not_take_training(tmp_path):

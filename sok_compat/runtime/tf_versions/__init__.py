@@ -155,6 +155,14 @@ def is_evaluated_by_model() -> bool:
     return not is_told and not record.could_possibly_record()
 
 
+def is_computing_shapes() -> bool:
+    """Whether Keras 3 calls a layer for the shape of its outputs alone; it passes dense tensors in
+    place of ragged ones and, as it builds a model in the scope of a strategy, of sparse ones."""
+    if keras_3 is None:
+        return False
+    return importlib.import_module("keras.src.backend.common.symbolic_scope").in_symbolic_scope()
+
+
 def track_variable(variable: tf.Variable) -> None:
     """Lets Keras initialize a variable, in a graph."""
     keras.__internal__.backend.track_variable(variable)

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import tensorflow as tf
 
 from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
+from sok_compat.runtime.tf_versions import is_computing_shapes
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import SparseEmbeddingLayerHandle
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer
 from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup_sparse
 from sok_compat.tables.first_value import Initializer
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 COMBINERS = ("mean", "sum")
 
@@ -113,6 +113,9 @@ class DistributedEmbedding(EmbeddingLayer):
             range without a hash table.
           tf.errors.ResourceExhaustedError: when run: the table is full; its contents are intact.
         """
+        if isinstance(inputs, tf.Tensor) and is_computing_shapes():
+            batch = tf.shape(inputs)[0] // (self.slot_num if inputs.shape.rank == 2 else 1)
+            return tf.zeros([batch, self.slot_num, self.embedding_vec_size], self.compute_dtype)
         return embedding_lookup_sparse(self.var, inputs, self.slot_num, training)
 
     def get_config(self) -> dict[str, Any]:
