@@ -76,6 +76,15 @@ def save_nothing_of(variable: tf.Variable) -> None:
     variable._serialize_to_tensors = dict
 
 
+def save_mark_of(variable: tf.Variable, name: str) -> None:
+    """Saves one boolean in place of a variable of this package in a variable of Keras 3.
+
+    Where an optimizer makes it after the restore, TensorFlow matches it only if it has a value.
+    """
+    variable._serialize_to_tensors = lambda: {name: tf.constant(True)}
+    variable._restore_from_tensors = lambda restored: None
+
+
 def children(trackable: Any) -> dict[str, Any]:
     """{name: object} of the objects in checkpoints below an object."""
     return trackable._trackable_children()

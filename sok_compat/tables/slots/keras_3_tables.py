@@ -161,7 +161,9 @@ def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
                 f"{table.table_name}: leave it out, and use larger batches"
             )
         slot = kwargs["name"].removeprefix(before)
-        return make_slot(table, f"{table.table_name}/{slot}", kwargs["initial_value"])
+        made = make_slot(table, f"{table.table_name}/{slot}", kwargs["initial_value"])
+        members.save_mark_of(made, "IS_SAVED_WITH_TABLE")
+        return made
 
     return _of_known_shape(table, tf.variable_creator_scope(creator))
 
