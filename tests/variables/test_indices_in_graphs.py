@@ -41,6 +41,8 @@ NO_IDS = {
     "of a queue": lambda keys, found: of_queue(keys),
     "next": lambda keys, found: found + 1,
     "twice": lambda keys, found: found * 2,
+    "squared": lambda keys, found: found * found,
+    "summed": lambda keys, found: tf.cumsum(tf.add_n([found, found])),
     "sorted by arithmetic": lambda keys, found: tf.sort(found),
     "their number": lambda keys, found: tf.range(tf.size(found), dtype=tf.int64),
 }
@@ -115,3 +117,17 @@ def test_ids_of_no_row_in_a_graph(make):
             with pytest.raises(tf.errors.InvalidArgumentError, match="row 1, but .* has 1 rows"):
                 session.run(train, {keys: [1]})
             assert session.run(found)[1][0, 0] < 0
+
+
+@pytest.mark.parametrize("make", IN_GRAPHS.values(), ids=IN_GRAPHS)
+def test_fed_ids_are_refused(make):
+    with tf.Graph().as_default():
+        table, keys, of_lookup = graph_of_lookup()
+        reversed_ids = of_lookup.indices[::-1]
+        train = train_op(make, of_lookup, reversed_ids, table)
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            for fed in (of_lookup.indices, reversed_ids):
+                with pytest.raises(ValueError, match="may not be fed"):
+                    session.run(train, {keys: [1], fed: [0]})
+            session.run(train, {keys: [1]})

@@ -25,6 +25,13 @@ _GIVE_DISTINCT_ROWS = (
 )
 _OPAQUE = (*CALLS_OF_PYTHON, *CALLS_OF_FUNCTIONS)
 _REFERENCES = [tf.as_dtype(f"{kind}_ref") for kind in ("int32", "int64", "string")]
+_BRING = (  # ops that make numbers of their own, of row ids too, or take them from outside
+    "PlaceholderWithDefault",
+    *("Add", "AddN", "AddV2", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cumprod", "Cumsum"),
+    *("FloorDiv", "FloorMod", "LeftShift", "Mul", "Pow", "Prod", "RightShift", "SegmentSum"),
+    *("Square", "SquaredDifference", "Sub", "Sum", "TruncateDiv", "TruncateMod"),
+    *("SegmentProd", "UnsortedSegmentProd", "UnsortedSegmentSum"),
+)
 
 
 def rows_are_distinct(row_ids: tf.Tensor) -> bool:
@@ -86,8 +93,8 @@ def _found(row_ids: Any) -> list[Any]:
 def checked_row_ids(table: TableInterface, indices: Any) -> tf.Tensor:
     """Returns the indices of a gradient in a graph, which are to be row ids of a table.
 
-    All numbers from which the graph makes them must be row ids of the table's lookups. What a
-    variable or a Python function keeps is checked when run.
+    All numbers from which the graph makes them must be row ids of the table's lookups, and sessions
+    then refuse to be fed others. What a variable or a Python function keeps is checked when run.
 
     Raises:
       NotImplementedError: there are other numbers among them, or in what they are computed from:
@@ -103,6 +110,9 @@ def checked_row_ids(table: TableInterface, indices: Any) -> tf.Tensor:
             "but rows belong to keys: apply the gradient of a lookup of these keys, or use "
             f"{table.words.set_rows} to set rows"
         )
+    for each in visited:
+        if each.op.name not in state_of(each.graph).fed_row_ids:
+            each.graph.prevent_feeding(each)
     if not unknown and not any(each.op.type in _OPAQUE and _made_of(each) for each in visited):
         return indices
     with tf.device(table.device):
@@ -114,7 +124,7 @@ def checked_row_ids(table: TableInterface, indices: Any) -> tf.Tensor:
 def _made_of(tensor: tf.Tensor) -> list[tf.Tensor]:
     """The tensors from whose numbers an op makes those of integers; [] if it brings them."""
     op = tensor.op
-    brings = op.type in (*_GIVE_DISTINCT_ROWS, "PlaceholderWithDefault") or _calls_lookup(op)
+    brings = op.type in (*_GIVE_DISTINCT_ROWS, *_BRING) or _calls_lookup(op)
     return [] if brings or tensor.shape.rank == 0 else numbers_from(tensor)
 
 
