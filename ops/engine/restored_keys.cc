@@ -26,7 +26,7 @@ void CheckKeysAre(const TableOptions& options, int64_t count, const int64_t* key
                    "not a uint32, the table's key_dtype; use key_dtype='int64'");
   } else if (are == KeysOf::kInt32) {
     CheckKeysAreIn(options, count, keys, INT32_MIN, INT32_MAX,
-                   "not an int32, the table's key_dtype; use key_dtype=tf.int64");
+                   "not an int32, as its keys are; make the table for keys of int64");
   }
 }
 

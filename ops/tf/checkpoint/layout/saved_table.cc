@@ -54,8 +54,8 @@ class BundleSink : public RowsSink {
       const auto narrow = static_cast<int32_t>(key);
       if (narrow != key) {
         Throw(ErrorCode::kInvalidArgument, "table '", table_,
-              "' has keys that do not fit in int32, its key_dtype, and cannot be saved; use "
-              "key_dtype=tf.int64");
+              "' has keys that do not fit in int32 and cannot be saved; make the table for keys of "
+              "int64");
       }
       std::memcpy(buffer_ + i * sizeof(narrow), &narrow, sizeof(narrow));
     }
