@@ -42,8 +42,9 @@ def active_job(user: str = "tables are made") -> Job:
     if horovod is not None and horovod.size() == 1 < started:
         raise RuntimeError(
             f"MPI started {started} ranks, but Horovod knows only this one, as it was built "
-            "without MPI: start them with horovodrun, build Horovod with MPI (make horovod MPI=1), "
-            "or do not import Horovod"
+            "without MPI: start them with horovodrun or, by sok_compat.run.launch, without --mpi; "
+            "build Horovod with MPI (HOROVOD_WITH_MPI=1, in sok_compat's folder make horovod "
+            "MPI=1); or do not import Horovod"
         )
     return Job() if horovod is None else HorovodJob(horovod)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from sok_compat.run.console import rank_of_process
 # In the environment of a command: the file for the Failure of its script, at once. Other ranks fail
 # for that, may end before it, and have it killed.
 NOTE = "SOK_NOTE_OF_RANK"
+_OF_OTHERS = re.compile(r"rank (\d+)(?= has left| failed in this step)")
 
 
 class Failure(NamedTuple):
@@ -52,9 +54,13 @@ def note_failure(path: str | Path, status: int, error: str) -> None:
 
 
 def first_failure(folder: str) -> Failure | None:
-    """The first Failure of those in the folder."""
+    """The first Failure of those in the folder, but for ranks that failed since one of the others
+    did: a rank may be noted after those that wait for it."""
     whole = [path for path in Path(folder).iterdir() if path.suffix != ".partial"]
-    return min((Failure(*json.loads(path.read_text())) for path in whole), default=None)
+    failures = sorted(Failure(*json.loads(path.read_text())) for path in whole)
+    ranks = {failure.rank for failure in failures}
+    causes = [each for each in failures if ranks.isdisjoint(_OF_OTHERS.findall(each.error))]
+    return next(iter(causes or failures), None)
 
 
 def status_of(

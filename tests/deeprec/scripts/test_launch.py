@@ -11,6 +11,7 @@ import pytest
 
 from sok_compat.run import launch as launch_module
 from sok_compat.run.launch import num_gpus
+from sok_compat.run.rank import first_failure, note_failure
 from tests.distributed.launch import has_horovod, why_no_mpi
 from tests.packaging.environments import REPOSITORY
 
@@ -97,6 +98,15 @@ def test_the_error_of_the_first_rank_that_failed_comes_last(tmp_path):
     assert message.endswith("\n\nrank 0 failed first, with status 1: ValueError: the cause\n")
     of_second = "".join(re.findall(r"^\[1\]<stderr>:(.*\n)", message, re.MULTILINE))
     assert of_second.endswith("and its stack\n\nRuntimeError: rank 0 has left: the cause\n")
+
+
+def test_a_rank_that_failed_since_another_left_is_not_the_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOROVOD_RANK", "1")
+    note_failure(tmp_path / "of 1", 1, "RuntimeError: exchange layer_0: rank 0 has left")
+    assert first_failure(str(tmp_path)).rank == "1"
+    monkeypatch.setenv("HOROVOD_RANK", "0")
+    note_failure(tmp_path / "of 0", 3, "ValueError: the cause")
+    assert first_failure(str(tmp_path))[1:] == ("0", 3, "ValueError: the cause")
 
 
 UP = "import os, time; os.write(1, b'is up '); time.sleep(60)"
