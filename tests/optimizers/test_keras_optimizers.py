@@ -11,6 +11,7 @@ import tensorflow as tf
 import sok_compat as sok
 from sok_compat.runtime.tf_versions import has_keras_2
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
+from sok_compat.tables import Table
 from tests.support.assertions import assert_close
 from tests.support.cases.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
 from tests.support.processes.subprocess_python import run_python
@@ -95,8 +96,8 @@ IN_GRAPHS = [case for case in KERAS_OPTIMIZERS if str(case) in ("keras.Adam", "k
 @pytest.mark.parametrize("in_scope", [True, False], ids=["in scope", "outside"])
 @pytest.mark.parametrize("case", IN_GRAPHS, ids=str)
 def test_refused_in_a_graph(sok, case, in_scope):
-    table = make_layers()[0].embedding_variable
-    for _ in range(2):  # the second one has other names
+    undeclared = Table(None, DIM, "ones")
+    for table in (make_layers()[0].embedding_variable, undeclared, undeclared):  # with other names
         with pytest.raises(NotImplementedError, match="do not work in graph mode"):
             training_in_a_graph(sok, case.make(), table, in_scope)
 

@@ -55,6 +55,8 @@ def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
     def build_with_planes(self, var_list):
         tables = [variable for variable in var_list if isinstance(variable, TableInterface)]
         are_plain = not tables and not any(map(has_slots_saved_with_it, var_list))
+        if not tf.executing_eagerly() and any(table.capacity is None for table in tables):
+            _raise_in_graph(tables[0])  # of slots of unknown shapes, Keras's error would not tell
         if self in _tables_of or are_plain or not tf.executing_eagerly():
             return build(self, var_list)
         _tables_of[self] = set()  # the build below calls this again
@@ -134,15 +136,17 @@ def _of_rows_in_use(table: TableInterface, update: Callable[..., Any]) -> Callab
 
 
 def _raise_in_graph(table: TableInterface) -> None:
+    """Raises NotImplementedError, unless in eager mode or a function."""
     if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
         return
     other = (
         "of the same name in tf.keras.optimizers.legacy" if has_keras_2 else "of tf.compat.v1.train"
     )
+    in_function = "" if table.capacity is None else ", or call apply_gradients in a tf.function"
     raise NotImplementedError(
         f"the table {table.name} cannot be trained by this optimizer of tf.keras.optimizers: those "
         "do not work in graph mode (apply_gradients counts a step and updates nothing); take the "
-        f"one {other}, or call apply_gradients in a tf.function"
+        f"one {other}{in_function}"
     )
 
 
