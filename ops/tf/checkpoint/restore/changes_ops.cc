@@ -56,14 +56,16 @@ class Changes {
   Changes(OpCall& call, const TableView& view, KeysOf are)
       : call_(call), view_(view), keys_are_(are) {}
 
-  /// Of an increment of what the table holds.
-  void Take(SavedLink& link, std::vector<int64_t> gone) {
-    gone_ = std::move(gone);
+  /// Outputs an increment of what the table holds, without a second copy of its rows.
+  void Take(tf::OpKernelContext* ctx, SavedLink& link, const std::vector<int64_t>& gone) {
+    OutputVector(ctx, "gone", gone);
     element_ = link.element;
-    keys_.reserve(static_cast<size_t>(link.num_wanted()));
-    rows_.reserve(static_cast<size_t>(link.num_wanted() * dim()));
+    const int64_t count = link.num_wanted();
+    auto* keys = Data<int64_t>(sok::Output(ctx, "keys", {count}));
+    float* rows = Data<float>(sok::Output(ctx, "rows", {count, dim()}));
     ForEachBlock(link, [&](const RowsBlock& block) {
-      for (int64_t i = 0; i < block.count; ++i) Add(block, i);
+      keys = std::copy_n(block.keys(), block.count, keys);
+      for (int64_t i = 0; i < block.count; ++i) rows = Widen(block, i, rows);
     });
   }
 
@@ -88,7 +90,7 @@ class Changes {
     });
   }
 
-  /// After Compare of all links.
+  /// After Compare of all links, before Output.
   void AddKeysOfNoLink() {
     if (!view_.options().use_hash_index) return;  // all keys have rows
     const TableEntries entries = view_.table.Export(call_);
@@ -124,11 +126,17 @@ class Changes {
 
   void Add(const RowsBlock& block, int64_t i) {
     keys_.push_back(block.keys()[i]);
+    Widen(block, i, std::back_inserter(rows_));
+  }
+
+  /// Writes row i as floats; returns the place after it.
+  template <typename To>
+  To Widen(const RowsBlock& block, int64_t i, To to) {
     const RowsView rows{const_cast<void*>(block.Of(1)), element_, dim()};
     WithElement(rows.From(i), [&](const auto* row) {
-      std::transform(row, row + dim(), std::back_inserter(rows_),
-                     [](auto number) { return Widened(number); });
+      to = std::transform(row, row + dim(), to, [](auto number) { return Widened(number); });
     });
+    return to;
   }
 
   /// The places of keys that no link has had before.
@@ -174,13 +182,10 @@ class ReadChangesOp : public SavedTableOp {
         Count(link->get());
         std::vector<int64_t> gone;
         if (!(*link)->is_whole()) gone = GoneKeys(**link);
-        if (is_next) {
-          changes.Take(**link, std::move(gone));
-          break;
-        }
+        if (is_next) return changes.Take(ctx, **link, gone);
         changes.Compare(**link, gone);
       }
-      if (!is_next) changes.AddKeysOfNoLink();
+      changes.AddKeysOfNoLink();
       changes.Output(ctx);
     });
   }
