@@ -55,9 +55,9 @@ def test_others_have_the_default(monkeypatch, dtype):
 
 @pytest.mark.skipif(IS_TF1, reason="Keras's optimizers are for eager mode")
 def test_training_and_checkpoints(tmp_path, dtype):
-    trained = {}
+    layers, trained = {}, {}
     for its in ("float32", dtype):
-        layer = make(its, its, its)
+        layers[its] = layer = make(its, its, its)
         layer(IDS)
         layer.set_weights(WEIGHTS)
         optimizer = keras.optimizers.SGD(0.1)
@@ -71,10 +71,13 @@ def test_training_and_checkpoints(tmp_path, dtype):
         np.testing.assert_array_equal(narrow, nearest(narrow, dtype))
         np.testing.assert_allclose(narrow, wide, atol=0.03)
     sok.checkpoint.save_tables_in_checkpoints()
-    path = tf.train.Checkpoint(layer=layer).save(str(tmp_path / "model"))
-    for restored in (dtype, "float32"):
-        other = make(restored, restored, restored)
-        other(IDS)
-        tf.train.Checkpoint(layer=other).restore(path)
-        for found, saved in zip(other.get_weights(), trained[dtype]):
-            np.testing.assert_array_equal(found, saved)
+    for its, layer in layers.items():
+        path = tf.train.Checkpoint(layer=layer).save(f"{tmp_path}/{its}")
+        dtypes = tf.train.load_checkpoint(path).get_variable_to_dtype_map()
+        assert {each.name for name, each in dtypes.items() if "/rows" in name} == {its}
+        for restored in layers:
+            other = make(restored, restored, restored)
+            other(IDS)
+            tf.train.Checkpoint(layer=other).restore(path)
+            for found, saved in zip(other.get_weights(), trained[its]):
+                np.testing.assert_array_equal(found, nearest(saved, restored))

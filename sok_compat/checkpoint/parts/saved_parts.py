@@ -29,8 +29,8 @@ _PIECE_FLOATS = 1 << 24  # read at a time
 class PartsSaveable(StreamedTable):
     """Tables with `storage.parts`, and their slots.
 
-    A checkpoint has each whole array, and each of its slots, as an ordinary tensor [rows, columns];
-    each rank writes its slices:
+    A checkpoint has each whole array, in the dtype of the rows, and each of its slots, as an
+    ordinary tensor [rows, columns]; each rank writes its slices:
       <name>/<title>/rows
       <name>/<title>/slots/<name of the slot, without the table's>
 
@@ -73,10 +73,12 @@ class PartsSaveable(StreamedTable):
                 planes = [("rows", table), *_slots_of(table)]
                 for title, plane in planes:
                     values = gather_rows(plane, row_ids)
+                    if plane is table and isinstance(table, Table):
+                        values = tf.cast(values, table.row_dtype)
                     full = f"{self.name}/{part.title}/{title}"
                     specs.append(
                         BaseSaverBuilder.SaveSpec(
-                            values, part.slice_spec(table.dim), full, tf.float32, table.device
+                            values, part.slice_spec(table.dim), full, values.dtype, table.device
                         )
                     )
         return specs
@@ -117,7 +119,7 @@ class PartsSaveable(StreamedTable):
             for table, part in self._own_parts()
             for title in ("rows", *(title for title, _ in _slots_of(table)))
         ]
-        return check_tensors(path, reads, collectives, tensors)
+        return check_tensors(path, reads, collectives, tensors, are_rows=True)
 
     def restore_from_path(self) -> tf.Operation | None:
         """Returns the op that fills the tables; None in eager mode."""
@@ -161,11 +163,10 @@ class PartsSaveable(StreamedTable):
         for begin in range(0, part.num_rows, most_rows):
             end = min(begin + most_rows, part.num_rows)
             with tf.control_dependencies(done):
-                (values,) = tf.raw_ops.RestoreV2(
-                    prefix=path,
-                    tensor_names=[f"{self.name}/{part.title}/{title}"],
-                    shape_and_slices=[part.slice_spec(table.dim, begin, end)],
-                    dtypes=[tf.float32],
+                values = ops.sok_read_saved_rows(
+                    path,
+                    tensor=f"{self.name}/{part.title}/{title}",
+                    slice=part.slice_spec(table.dim, begin, end),
                 )
                 row_ids = _row_ids(table, part, begin, end)
                 written = scatter_rows(plane, "update", row_ids, values)

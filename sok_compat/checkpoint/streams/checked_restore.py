@@ -143,8 +143,10 @@ def check_tensors(
     reads: tf.Tensor,
     collectives: list[tf.Tensor],
     tensors: Sequence[StoredTensor],
+    are_rows: bool = False,
 ) -> tf.Operation | None:
-    """Returns the op that fails on all ranks if RestoreV2 would fail on one."""
+    """Returns the op that fails on all ranks if RestoreV2 would fail on one; if they `are_rows`,
+    SokReadSavedRows, which reads rows of any dtype."""
     return ops.sok_check_tensors(
         path,
         reads,
@@ -153,4 +155,5 @@ def check_tensors(
         slices=[each.slice_spec for each in tensors],
         dtypes=[each.dtype.base_dtype for each in tensors],
         shapes=[each.shape for each in tensors],
+        are_rows=are_rows,
     )

@@ -4,8 +4,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ops/engine/rounding.h"
+#include "ops/engine/rows_view.h"
 #include "ops/formats/bundle/bundle.h"
 #include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -23,6 +25,9 @@ class SavedTensors : public Bundle {
   tf::TensorShape ShapeOf(const std::string& name);
   /// Throws kInvalidArgument if the dtype differs, and kNotFound.
   tf::TensorShape ShapeOf(const std::string& name, tf::DataType dtype);
+  /// The type of the numbers of rows. Throws kInvalidArgument if rows cannot have it, and
+  /// kNotFound.
+  Element ElementOf(const std::string& name);
   /// Reads a whole tensor of numbers.
   tf::Tensor Read(const std::string& name, tf::DataType dtype);
 
@@ -32,6 +37,13 @@ class SavedTensors : public Bundle {
 
   /// Reads the saved parts of a tensor that overlap the slice, and throws if they are corrupt.
   void VerifySlice(const std::string& name, const tf::TensorSlice& slice);
+  /// Reads a slice of a matrix of rows as floats, and verifies it. Its saved parts may be any.
+  /// TensorFlow's readers take no parts of float16.
+  void ReadSlice(const std::string& name, const tf::TensorSlice& slice, float* to);
+
+ private:
+  /// The saved parts that overlap the slice.
+  std::vector<Piece> PiecesIn(const std::string& name, const tf::TensorSlice& slice);
 };
 
 }  // namespace sok

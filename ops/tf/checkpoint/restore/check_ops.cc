@@ -40,11 +40,13 @@ REGISTER_OP("SokCheckTensors")
     .Attr("slices: list(string) >= 0")
     .Attr("dtypes: list(type) >= 0")
     .Attr("shapes: list(shape) >= 0")
+    .Attr("are_rows: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Fails on all ranks if on any RestoreV2 would fail or return tensors of other shapes "
-        "than the known ones. Unless it `reads`, it checks the index only.");
+        "than the known ones, or if they `are_rows` SokReadSavedRows. Unless it `reads`, it "
+        "checks the index only.");
 
 REGISTER_OP("SokReleaseCheckpointBarrier")
     .Input("steps: variant")
@@ -141,7 +143,8 @@ class CheckTensorsOp : public CommunicatingOp {
         names_(Attribute<std::vector<std::string>>(ctx, "names")),
         slices_(Attribute<std::vector<std::string>>(ctx, "slices")),
         dtypes_(Attribute<std::vector<tf::DataType>>(ctx, "dtypes")),
-        shapes_(Attribute<std::vector<tf::PartialTensorShape>>(ctx, "shapes")) {
+        shapes_(Attribute<std::vector<tf::PartialTensorShape>>(ctx, "shapes")),
+        are_rows_(Attribute<bool>(ctx, "are_rows")) {
     const size_t count = names_.size();
     OP_REQUIRES(
         ctx, slices_.size() == count && dtypes_.size() == count && shapes_.size() == count,
@@ -164,7 +167,9 @@ class CheckTensorsOp : public CommunicatingOp {
 
  private:
   tf::TensorSlice CheckedSlice(SavedTensors& saved, size_t i) const {
-    const tf::TensorShape shape = saved.ShapeOf(names_[i], dtypes_[i]);
+    if (are_rows_) saved.ElementOf(names_[i]);
+    const tf::TensorShape shape =
+        are_rows_ ? saved.ShapeOf(names_[i]) : saved.ShapeOf(names_[i], dtypes_[i]);
     tf::TensorShape whole, part;
     tf::TensorSlice slice(shape.dims());
     if (!slices_[i].empty()) {
@@ -181,6 +186,7 @@ class CheckTensorsOp : public CommunicatingOp {
   const std::vector<std::string> names_, slices_;
   const std::vector<tf::DataType> dtypes_;
   const std::vector<tf::PartialTensorShape> shapes_;
+  const bool are_rows_;
 };
 
 void ReleaseBarrier(tf::OpKernelContext* ctx) {

@@ -13,6 +13,8 @@
 #include "ops/tf/base/tf_file_system.h"
 #include "ops/tf/checkpoint/bundle/saved_tensors.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/framework/tensor_slice.h"
+#include "tensorflow/core/util/saved_tensor_slice_util.h"
 
 namespace sok {
 namespace {
@@ -59,6 +61,18 @@ REGISTER_OP("SokReadSavedTensor")
         "checkpoint has none of them, or with may_differ one of another shape, and none is "
         "required, "
         "the output is empty.");
+
+REGISTER_OP("SokReadSavedRows")
+    .Input("prefix: string")
+    .Output("rows: float")
+    .Attr("tensor: string")
+    .Attr("slice: string")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc("As RestoreV2, a slice of a matrix of float32, bfloat16 or float16, as float32.");
 
 std::vector<tf::tstring> StringsOf(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
@@ -124,10 +138,46 @@ class ReadSavedTensor {
   const bool is_required_, may_differ_;
 };
 
+class ReadSavedRows {
+ public:
+  explicit ReadSavedRows(tf::OpKernelConstruction* ctx)
+      : name_(Attribute<std::string>(ctx, "tensor")),
+        slice_(Attribute<std::string>(ctx, "slice")) {}
+
+  void operator()(tf::OpKernelContext* ctx) const {
+    SavedTensors saved(Input(ctx, "prefix").scalar<tf::tstring>()());
+    tf::TensorShape whole, part;
+    tf::TensorSlice slice;
+    ThrowIfError(tf::checkpoint::ParseShapeAndSlice(slice_, &whole, &slice, &part));
+    const tf::TensorShape shape = saved.ShapeOf(name_);
+    if (shape != whole || shape.dims() != 2) {
+      Throw(ErrorCode::kInvalidArgument, name_, " in the checkpoint ", saved.prefix(),
+            " has the shape ", shape.DebugString(), ", expected ", whole.DebugString());
+    }
+    slice = Filled(slice, shape);
+    float* rows = Data<float>(Output(ctx, "rows", {part.dim_size(0), part.dim_size(1)}));
+    saved.ReadSlice(name_, slice, rows);
+  }
+
+ private:
+  /// With the lengths of whole dimensions.
+  static tf::TensorSlice Filled(tf::TensorSlice slice, const tf::TensorShape& shape) {
+    for (int d = 0; d < slice.dims(); ++d) {
+      if (!slice.IsFullAt(d)) continue;
+      slice.set_start(d, 0);
+      slice.set_length(d, shape.dim_size(d));
+    }
+    return slice;
+  }
+
+  const std::string name_, slice_;
+};
+
 // On a GPU: checkpoints are on the host.
 const RegisteredKernel kReadKernels[] = {
     {"SokListTensors", Make<KernelOf<Calls<ListTensors>>>, {"prefix", "names", "dtypes", "shapes"}},
     {"SokReadSavedTensor", Make<KernelOf<ReadSavedTensor>>, {"prefix", "is_there", "value"}},
+    {"SokReadSavedRows", Make<KernelOf<ReadSavedRows>>, {"prefix", "rows"}},
     {"SokChainOf", Make<KernelOf<Calls<ListChain>>>, {"prefix", "prefixes"}},
 };
 

@@ -120,14 +120,8 @@ std::optional<SavedStream> SavedTableOp::StreamOf(const Chain& chain) {
 
 tf::TensorShape SavedTableOp::ShapeOfPlane(SavedLink* link, size_t plane, const std::string& name) {
   if (plane > 0) return link->saved.ShapeOf(name, tf::DT_FLOAT);
-  const tf::DataType dtype = link->saved.DtypeOf(name);
-  for (const auto& each : kElements) {
-    if (DataTypeOf(each.value) != dtype) continue;
-    link->element = each.value;
-    return link->saved.ShapeOf(name);
-  }
-  Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", link->saved.prefix(), " is ",
-        tf::DataTypeString(dtype), ", expected float32, bfloat16 or float16");
+  link->element = link->saved.ElementOf(name);
+  return link->saved.ShapeOf(name);
 }
 
 void SavedTableOp::Open(const TableView& view, SavedLink* link) const {
