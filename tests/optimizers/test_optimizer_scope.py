@@ -253,8 +253,8 @@ class LegacyAdamOfOnesOwn(legacy.Adam):
     [
         (train.AdagradOptimizer, False, None),
         (train.AdamOptimizer, False, None),
-        (legacy.Adam, False, None),
-        (legacy.Adamax, False, None),
+        (lambda rate: legacy.Adam(rate), False, None),
+        (lambda rate: legacy.RMSprop(rate), False, None),
         (AdamOfOnesOwn, True, None),
         (AdamOfOnesOwn, False, "Adam:0 is read or updated in all rows.*OptimizerScope"),
         (LegacyAdamOfOnesOwn, False, "m:0 is read or updated in all rows.*OptimizerScope"),
