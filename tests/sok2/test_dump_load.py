@@ -3,12 +3,14 @@
 
 import contextlib
 import datetime
+import fcntl
 import itertools
 import os
 import struct
 import tempfile
 import threading
 from concurrent import futures
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -205,6 +207,13 @@ def test_a_graph_has_its_session(tmp_path):
         assert session.run(found).tolist() == [5, 6]
     with tf.Graph().as_default(), pytest.raises(ValueError, match="in a graph needs a session"):
         sok.dump(tmp_path, sok.DynamicVariable(2))
+
+
+def test_load_where_there_are_no_locks(tmp_path, monkeypatch):
+    variable = sok.DynamicVariable(2, "ones", name="dynamic")
+    sok.dump(tmp_path, variable)
+    monkeypatch.setattr(fcntl, "flock", mock.Mock(side_effect=OSError("not implemented")))
+    sok.load(tmp_path, variable)
 
 
 def test_slots_of_an_optimizer_in_a_graph(tmp_path):

@@ -42,5 +42,6 @@ def no_dump_ends(folder: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield
     finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may have it open, too
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may have it open, too
         os.close(descriptor)
