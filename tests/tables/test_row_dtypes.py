@@ -269,6 +269,19 @@ def test_restore_into_another_dtype(run, tmp_path, saved, restored):
     np.testing.assert_array_equal(rows[1], nearest(rows[0], restored))
 
 
+def test_wide_rows_are_restored_in_several_blocks(tmp_path, dtype):
+    """Rows of two bytes take half of the memory that blocks are measured by."""
+    checkpoint.save_tables_in_checkpoints()
+    rows = np.random.default_rng(1).integers(-99, 99, [1100, 8192]).astype(np.float32)
+    saved, restored = (
+        Table(1100, 8192, "zeros", row_dtype=dtype, use_hash_index=False) for _ in range(2)
+    )
+    write_rows(saved, tf.range(1100, dtype=tf.int64), rows)
+    path = tf.train.Checkpoint(table=saved).save(str(tmp_path / "model"))
+    tf.train.Checkpoint(table=restored).restore(path).assert_consumed()
+    np.testing.assert_array_equal(restored.export()[1], rows)
+
+
 def test_stock_optimizers_outside_of_a_scope_are_refused(dtype):
     with tf.Graph().as_default():
         table = Table(8, 2, row_dtype=dtype, name="table")

@@ -137,6 +137,7 @@ void SavedTableOp::Open(const TableView& view, SavedLink* link) const {
 void SavedTableOp::OpenSlices(const TableView& view, SavedLink* link) const {
   SavedColumns& columns =
       link->rows.emplace_back(link->saved, link->wanted, name_ + "/keys" + link->ending);
+  columns.LimitRows(RowsOfPart(link->widths[0]));
   for (size_t i = 0; i < titles_.size(); ++i) {
     const std::string title = titles_[i] + link->ending;
     if (i > 0) CheckHasSlot(*link, title);
@@ -172,9 +173,9 @@ SavedColumns SavedTableOp::OpenPlane(SavedLink& link, size_t part, size_t plane)
   const tf::TensorShape shape = ShapeOfPlane(&link, plane, name);
   const tf::TensorShape expected({num_keys, width});
   columns.Add(name, 1 + plane);
+  columns.LimitRows(RowsOfPart(width));  // also where the saved rows take fewer bytes
   if (shape == expected) return columns;
   if (shape.dims() == 2 && shape.dim_size(0) == num_keys) {
-    columns.LimitRows(RowsOfPart(width));
     if (fits_rows_) return columns;
     Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has rows of ",
           shape.dim_size(1), " floats, but the embedding variable's have ", width,
