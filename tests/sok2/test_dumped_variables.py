@@ -65,6 +65,12 @@ def test_what_is_loaded_is_what_was_dumped(num_ranks, mode, name):
 
 
 @on_ranks
+def test_a_rank_loads_more_than_its_share(num_ranks, mode):
+    num_rows = [rank["of rank 0"] for rank in results(num_ranks, mode)]
+    assert num_rows == [2000] + [0] * (num_ranks - 1)
+
+
+@on_ranks
 def test_a_full_variable_evicts_the_least_recently_used_keys(num_ranks, mode):
     ranks = [rank["full"] for rank in results(num_ranks, mode)]
     for step, expected in enumerate([[], [], [0, 1, 2, 3], []]):

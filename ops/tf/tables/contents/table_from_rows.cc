@@ -98,6 +98,8 @@ void TableFromRows::Append(const RowsBlock& block) {
   const bool fit = num_appended_ <= fresh_.options().capacity;  // else the table reports it now
   const auto num_waiting = static_cast<int64_t>(to_append_.size());
   if (!fit || num_waiting + block.count > kKeysToAppend) AppendWaiting();
+  // More may come than were announced: a rank may own more keys than others.
+  fresh_.planes.ForEach([&](Plane& plane) { plane.Reserve(num_appended_); });
   for (size_t i = 0; i < columns_.size(); ++i) {
     if (const void* numbers = block.Of(1 + i))
       columns_[i].source->FromHostInOrder(block.count, first, numbers);

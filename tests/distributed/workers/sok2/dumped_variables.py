@@ -125,10 +125,29 @@ def main():
     train_once()
     sok.load(load_from, listed, [optimizer], sess=run.session)
     seen["loaded from other ranks"] = by_key(run(contents))
+    seen["of rank 0"] = variable_of_rank_0(run, folder, load_from)
     seen["full"] = full_variable(run, folder, load_from)
     seen["filtered"] = filtered_keys(run)
     seen["evicted while training"] = num_evicted_while_training(run)
     report(seen)
+
+
+def variable_of_rank_0(run, folder, load_from):
+    """How many of the rows are right of a variable whose keys are all rank 0's, on 1, 2 or 4 ranks:
+    in more memory than a rank's share of them takes."""
+    variable = sok.DynamicVariable(1024, "zeros", "hbm", name="of_rank_0")
+    keys = 4 * np.arange(2000)
+    rows = np.sin(keys[:, np.newaxis] + np.arange(1024)).astype(np.float32)
+    if run.session is not None:
+        run.session.run(variable.initializer)
+    if SIZE == 1:
+        update = sok.assign(variable, keys, rows)
+        run.session.run(update) if run.session is not None else None
+    else:
+        sok.load(f"{load_from}/of_rank_0", variable, sess=run.session)
+    sok.dump(f"{folder}/of_rank_0", variable, sess=run.session)
+    found = dict(zip(*(array.tolist() for array in run(variable.export))))
+    return sum(found.get(key) == row for key, row in zip(keys.tolist(), rows.tolist()))
 
 
 def full_variable(run, folder, restore_from):
