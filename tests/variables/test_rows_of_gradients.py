@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients that are applied after their step: to the rows of their keys, or not at all."""
 
+import os
+
 import numpy as np
 import pytest
 import sparse_operation_kit as sok
 import tensorflow as tf
 
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 from tests.support.gradients_of_tables import OPTIMIZERS, like, new_table, read, update
 
+tf1 = tf.compat.v1
 MOST = 6
 
 
@@ -81,6 +86,18 @@ def test_indices_of_no_lookup(make, in_function):
         with pytest.raises(errors, match="does not belong to a lookup|gradient of another table"):
             applied(make(), slices, table, in_function)
     assert rows_of(table) == {20: 0.0, 30: 0.0}
+
+
+def test_of_a_lookup_that_finds_tables_at_once():
+    tables = [new_table() for _ in range(max(2, os.cpu_count()))]  # as many as threads
+    for table in tables:
+        read(table, [5, 6])
+    lookups = [Lookup(table, tf.constant([6], tf.int64)) for table in tables]
+    with tf.GradientTape() as tape:
+        loss = tf.add_n([tf.reduce_sum(rows) for rows in lookup_group(lookups, False)])
+    for table, slices in zip(tables, tape.gradient(loss, tables)):
+        update(tf1.train.GradientDescentOptimizer(1.0), slices, table)
+        assert rows_of(table) == {5: 0.0, 6: -1.0}
 
 
 OF_DENSE = {name: make for name, make in OPTIMIZERS.items() if name != "by hand"}

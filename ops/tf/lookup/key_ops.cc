@@ -168,10 +168,8 @@ class FindRowsOp : public tf::AsyncOpKernel {
       return;
     }
     const auto try_find = [&](OpCall& call, int i) {
-      const tf::Tensor& keys = group.Input("keys", i);
       return LookupTable(ctx, group.Handle("tables", i))
-          ->TryFind(call, keys.NumElements(), Data<int64_t>(keys),
-                    Data<int64_t>(*row_ids[static_cast<size_t>(i)]));
+          ->TryFind(call, group.Input("keys", i), row_ids[static_cast<size_t>(i)]);
     };
     TryEachItemAtOnce(ctx, "keys", try_find, find);
   }

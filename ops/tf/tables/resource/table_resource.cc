@@ -62,9 +62,17 @@ void TableResource::Find(OpCall& call, const Arrival& arrival, int64_t* row_ids)
   policy_->Arrive(call, *table_, {}, arrival, row_ids);
 }
 
-bool TableResource::TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+bool TableResource::TryFind(OpCall& call, const tf::Tensor& keys, tf::Tensor* row_ids) {
   std::shared_lock<FairSharedMutex> lock(mutex_, std::try_to_lock);
-  return lock && table_ && policy_->TryFind(call, *table_, num_keys, keys, row_ids);
+  if (!lock || !table_) return false;
+  Arrival arrival;
+  arrival.generation = generations_.Current();
+  if (!policy_->TryFind(call, *table_, keys.NumElements(), Data<int64_t>(keys),
+                        Data<int64_t>(*row_ids))) {
+    return false;
+  }
+  *row_ids = KeepRows(*row_ids, arrival);
+  return true;
 }
 
 void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot_names,

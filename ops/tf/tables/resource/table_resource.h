@@ -127,8 +127,8 @@ class TableResource : public tf::ResourceBase {
 
   /// KeyPolicy::Arrive for keys that need no rows.
   void Find(OpCall& call, const Arrival& arrival, int64_t* row_ids);
-  /// As Find, but with Table::TryFind.
-  bool TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids);
+  /// As Find, but with Table::TryFind, and the row ids become those of KeepRows.
+  bool TryFind(OpCall& call, const tf::Tensor& keys, tf::Tensor* row_ids);
 
   /// Calls use(view) with the table and its policy; kFailedPrecondition if Initialize has not run.
   using Use = std::function<void(const TableView& view)>;
