@@ -140,11 +140,15 @@ class FindRowsOp : public tf::AsyncOpKernel {
       });
       done();
     };
+    // Only `find` uses `ctx` from here on: if the step waits, the op may have ended by now.
+    struct {
+      absl::Status status;
+      void CtxFailure(const absl::Status& failure) { status = failure; }
+    } entered;
     bool may_go_on = false;
-    FailStepOnThrow(
-        ctx, [&] { may_go_on = SessionSteps::Of(ctx)->Enter(ctx, CollectivesIn(ctx), find); });
-    if (!ctx->status().ok()) return done();
-    if (may_go_on) find(absl::OkStatus());
+    FailOpOnThrow(&entered,
+                  [&] { may_go_on = SessionSteps::Of(ctx)->Enter(ctx, CollectivesIn(ctx), find); });
+    if (may_go_on || !entered.status.ok()) find(entered.status);
   }
 
  private:
