@@ -82,9 +82,9 @@ void CpuDirectTable::FindOrInsert(Call& call, const KeyBatch& batch, const Plane
   }
   MakeRoom(options_, planes, end_row);
   new_keys.WriteRows(executor, options_, batch.initial_rows, planes);
+  num_rows_ = end_row;  // first: who sees a bit may update the row
   for (const int64_t row : new_keys.row_ids) rows_in_use_.Add(row);
   size_ += new_keys.size();
-  num_rows_ = end_row;
   new_keys.CopyRowIdsTo(row_ids);
 }
 

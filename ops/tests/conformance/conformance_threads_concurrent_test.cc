@@ -2,6 +2,7 @@
 // Every engine under several threads; for the thread sanitizer as much as for its own checks.
 #include <atomic>
 #include <functional>
+#include <numeric>
 #include <thread>
 
 #include "ops/tests/conformance/engine_fixture.h"
@@ -116,6 +117,26 @@ void CheckOwnKeys(bool use_hash_index) {
 
 SOK_TEST(OwnKeysInAHashTable) { CheckOwnKeys(true); }
 SOK_TEST(OwnKeysInADirectTable) { CheckOwnKeys(false); }
+
+/// A found row may be updated at once.
+SOK_TEST(ARowThatIsFoundIsARowOfTheTable) {
+  static constexpr int64_t kKeys = 200'000;
+  OnAllEngines([](const TestedEngine& engine) {
+    for (const bool use_hash_index : {true, false}) {
+      const TestedTable table(engine, Options(use_hash_index, kKeys, 1));
+      std::thread writer([&] {
+        Ids keys(kKeys);
+        std::iota(keys.begin(), keys.end(), int64_t{0});
+        table.FindOrInsert(keys);
+      });
+      for (Ids row_ids{kNoRow}; row_ids[0] == kNoRow;) {
+        row_ids = table.Find({0});
+        if (row_ids[0] != kNoRow) CHECK_EQ(table.FirstWithoutRow(row_ids), 1);
+      }
+      writer.join();
+    }
+  });
+}
 
 SOK_TEST(AFullTableRefusesSomeAndLosesNothing) {
   OnAllEngines([](const TestedEngine& engine) {
