@@ -184,7 +184,8 @@ void ReservedMemory::UseHugePages(size_t end_bytes) {
 
 void ReservedMemory::Release(size_t begin_bytes, size_t end_bytes) {
   const size_t begin = RoundUp(begin_bytes, SmallPageBytes());
-  const size_t end = RoundDown(end_bytes, SmallPageBytes());
+  const size_t end = end_bytes < size_bytes_ ? RoundDown(end_bytes, SmallPageBytes())
+                                             : RoundUp(size_bytes_, SmallPageBytes());
   if (begin < end) madvise(static_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 

@@ -42,7 +42,7 @@ class ReservedMemory {
   void UseHugePages(size_t end_bytes);
 
   /// Returns the pages that lie entirely in [begin_bytes, end_bytes) to the system; they read as
-  /// zeros afterwards.
+  /// zeros afterwards. If that is the end of the memory, its last page is one of them.
   void Release(size_t begin_bytes, size_t end_bytes);
 
  private:

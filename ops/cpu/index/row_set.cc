@@ -15,12 +15,10 @@ std::vector<int64_t> WordsOfLevels(int64_t num_rows) {
   return counts;
 }
 
-/// Whole pages of any size in use, so that Clear can return all of them.
 size_t BytesOf(const std::vector<int64_t>& counts) {
-  constexpr size_t kUnit = 64 << 10;
   size_t bytes = 0;
   for (const int64_t count : counts) bytes += static_cast<size_t>(count) * sizeof(uint64_t);
-  return (bytes / kUnit + 1) * kUnit;
+  return bytes;
 }
 
 }  // namespace

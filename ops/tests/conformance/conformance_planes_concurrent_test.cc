@@ -31,7 +31,7 @@ SOK_TEST(RowsAreZerosUntilWrittenAndAfterRelease) {
   OnAllEngines([](const TestedEngine& engine) {
     for (const bool rows_fill_in_order : {true, false}) {
       const auto plane =
-          engine.MakePlane({10'000, 3, rows_fill_in_order, testing::ElementUnderTest()});
+          engine.MakePlane({9000, 3, rows_fill_in_order, testing::ElementUnderTest()});
       CHECK_EQ(plane->width(), 3);
       for (int time = 0; time < 2; ++time) {
         plane->Reserve(9000);
