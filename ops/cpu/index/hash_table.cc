@@ -150,7 +150,8 @@ int64_t CpuHashTable::EraseInto(std::vector<uint32_t>* rows, int64_t num_keys,
   std::lock_guard<std::mutex> writer(writer_mutex_);
   std::unique_lock<FairSharedMutex> lock(index_mutex_);
   // Allocates first: nothing may fail once keys are erased.
-  rows->reserve(rows->size() + static_cast<size_t>(std::min(num_keys, index_.size())));
+  const size_t most = rows->size() + static_cast<size_t>(std::min(num_keys, index_.size()));
+  if (most > rows->capacity()) rows->reserve(std::max(most, 2 * rows->capacity()));
   ++version_;
   int64_t num_erased = 0;
   for (int64_t i = 0; i < num_keys; ++i) {
