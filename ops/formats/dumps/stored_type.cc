@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/formats/dumps/stored_type.h"
 
-#include <cmath>
 #include <cstring>
-#include <limits>
+
+#include "ops/base/halves.h"
 
 namespace sok {
 namespace {
@@ -22,22 +22,6 @@ template <typename From, typename To>
 void CastAll(int64_t count, const void* from, void* to) {
   ConvertAll<From, To>(count, static_cast<const char*>(from), static_cast<char*>(to),
                        [](From value) { return static_cast<To>(value); });
-}
-
-float FloatOfHalf(uint16_t half) {
-  constexpr int kMantissaBits = 10, kExponentBias = 15, kLargestExponent = 31;
-  const int exponent = half >> kMantissaBits & kLargestExponent;
-  const auto mantissa = static_cast<float>(half & ((1 << kMantissaBits) - 1));
-  float value = 0;
-  if (exponent == kLargestExponent) {
-    value = mantissa == 0 ? std::numeric_limits<float>::infinity()
-                          : std::numeric_limits<float>::quiet_NaN();
-  } else if (exponent == 0) {
-    value = std::ldexp(mantissa, 1 - kExponentBias - kMantissaBits);
-  } else {
-    value = std::ldexp(mantissa + (1 << kMantissaBits), exponent - kExponentBias - kMantissaBits);
-  }
-  return half >> 15 ? -value : value;
 }
 
 }  // namespace
@@ -75,7 +59,8 @@ void KeysFromStored(StoredType type, int64_t count, const char* stored, int64_t*
 void FloatsFromStored(StoredType type, int64_t count, const char* stored, float* floats) {
   if (type == StoredType::kFloat64) return CastAll<double, float>(count, stored, floats);
   if (type == StoredType::kFloat16) {
-    return ConvertAll<uint16_t, float>(count, stored, reinterpret_cast<char*>(floats), FloatOfHalf);
+    return ConvertAll<Float16, float>(count, stored, reinterpret_cast<char*>(floats),
+                                      [](Float16 half) { return Widened(half); });
   }
   std::memcpy(floats, stored, static_cast<size_t>(count) * sizeof(float));
 }
