@@ -71,8 +71,8 @@ WITHIN = {
             "checked_values",
             "known_words",
         ),
-        ("built_libraries", "graphs", "tf_versions"),
-        ("devices", "integrations", "op_arguments", "op_library"),
+        ("built_libraries", "tf_versions"),
+        ("devices", "graphs", "integrations", "op_arguments", "op_library"),
         ("strategies",),
     ),
     "sok_compat/ranks": (

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import members
 
 _Node = TypeVar("_Node")
 CALLS_OF_FUNCTIONS = (
@@ -83,12 +86,13 @@ def numbers_from(tensor: tf.Tensor) -> list[tf.Tensor]:
 
 def functions_of(op: tf.Operation) -> Iterator[Any]:
     """Yields the FunctionDefs that an op calls, directly or not, each once."""
-    functions = {f.signature.name: f for f in op.graph.as_graph_def().library.function}
+    definition_of = functools.cache(functools.partial(members.function_in, op.graph))
 
     def called_by(nodes: Iterable[Any]) -> list[Any]:
         values = [value for node in nodes for value in node.attr.values()]
-        names = [f.name for value in values for f in (value.func, *value.list.func)]
-        return [functions[name] for name in names if name in functions]
+        names = [node.op for node in nodes]  # calls of Defuns
+        names += [f.name for value in values for f in (value.func, *value.list.func)]
+        return [function for function in map(definition_of, names) if function is not None]
 
     return ancestors(called_by([op.node_def]), lambda function: called_by(function.node_def))
 

@@ -12,6 +12,13 @@ import tensorflow as tf
 # Graphs and operations.
 
 
+def function_in(graph: tf.Graph, name: str) -> Any:
+    """The FunctionDef of a name that ops of a graph may call, or None; as_graph_def() would write
+    the whole graph to find it."""
+    function = graph._get_function(name)
+    return None if function is None else function.cached_definition
+
+
 def control_flow_context(graph_or_op: tf.Graph | tf.Operation) -> Any:
     """The loop or branch of TensorFlow 1 being built in a graph, or an op's, or None."""
     return graph_or_op._get_control_flow_context()
