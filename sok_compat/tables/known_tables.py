@@ -11,7 +11,7 @@ from sok_compat.ranks.identity import Ranks, connect_ranks
 from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.plane_variable import PlaneVariable
-from sok_compat.tables.slots.slot_names import owner_by_name
+from sok_compat.tables.slots.slot_names import is_named_as_by_newer_keras, owner_by_name
 
 # {unique id: table}; graphs know theirs
 _eager_tables: weakref.WeakValueDictionary[str, TableInterface] = weakref.WeakValueDictionary()
@@ -60,7 +60,13 @@ def table_of_ordinary_slot(variable: tf.Variable) -> TableInterface | None:
 
 
 def _fits(variable, table):
-    return table.shape.is_compatible_with(variable.shape)  # a table that grows: [None, dim]
+    if table.shape.is_fully_defined():
+        return variable.shape == table.shape
+    # A table that grows, [None, dim], of which alone Keras's newer optimizers make such variables:
+    # slots of other variables in a scope of its name have as many columns, perhaps.
+    name = variable.name.partition(":")[0]
+    is_named = is_named_as_by_newer_keras(name, table)
+    return is_named and table.shape.is_compatible_with(variable.shape)
 
 
 def is_shared_table(variable: tf.Variable) -> bool:

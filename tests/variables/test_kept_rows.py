@@ -150,6 +150,23 @@ def test_averages_of_tables_are_in_no_checkpoint(make, tmp_path):
             checkpoint.save(tmp_path / "model")
 
 
+@pytest.mark.skipif(not has_keras_2, reason="slots of Keras 3 have other names")
+def test_slots_in_a_scope_of_a_tables_name_are_saved(tmp_path):
+    """They have as many columns as the table, perhaps, and are none of its."""
+    sok_compat.init()
+    table = sok_compat.DynamicVariable(2, "ones", name="user")
+    with tf.name_scope("user"):
+        kernel = tf.Variable(tf.ones([3, 2]), name="kernel")
+    optimizer = keras.optimizers.Adam(0.5)
+    optimizer.build([kernel])
+    checkpoint = tf.train.Checkpoint(table=table, kernel=kernel, optimizer=optimizer)
+    optimizer.variables[1].assign(tf.ones([3, 2]))
+    path = checkpoint.save(tmp_path / "model")
+    optimizer.variables[1].assign(tf.zeros([3, 2]))
+    checkpoint.restore(path).assert_consumed()
+    np.testing.assert_array_equal(optimizer.variables[1], np.ones([3, 2]))
+
+
 @pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
 def test_slots(use_hashtable):
     """A slot's rows belong to keys as the table's do."""
