@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.checked_values import checked_count
 from sok_compat.runtime.known_words import VARIABLE_WORDS, checks_words
 from sok_compat.runtime.tf_versions import distribute
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
@@ -202,10 +203,7 @@ class EmbeddingVariable(Table):
 def _checked_shape(shape: Any) -> tuple[int, int]:
     if not isinstance(shape, list) or len(shape) != 2:
         raise ValueError(f"shape must be a list [capacity, dim], got {shape!r}")
-    for size in shape:
-        if int(size) != size or size < 1:
-            raise ValueError(f"shape must be two ints >= 1, got {shape!r}")
-    capacity, dim = int(shape[0]), int(shape[1])
+    capacity, dim = [checked_count(f"each size of the shape {shape!r}", size, 1) for size in shape]
     if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
         raise ValueError(
             f"a table of {capacity} rows of {dim} floats (embedding_vec_size) does not fit into "
