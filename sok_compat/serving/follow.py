@@ -64,7 +64,8 @@ def export_latest(
     latest = latest_version(checkpoints)
     if latest is None:
         return None
-    numbers = sorted(int(name) for name in os.listdir(exports) if name.isdigit())
+    names = [name for name in os.listdir(exports) if re.fullmatch("[0-9]+", name)]
+    numbers = sorted(map(int, names))
     if numbers and _source_of(os.path.join(exports, str(numbers[-1]))) == _as_text(latest):
         return None
     number = numbers[-1] + 1 if numbers else 1
@@ -178,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    if not (text.isdigit() and int(text) >= _FEWEST):
+    if not (text.isdecimal() and int(text) >= _FEWEST):
         raise argparse.ArgumentTypeError(f"must be at least {_FEWEST}, got {text!r}")
     return int(text)
 

@@ -68,11 +68,12 @@ def test_the_last_versions_stay(trainer, tmp_path, keep):
     exports = tmp_path / "exported"
     for number in range(1, 6):
         (exports / str(number)).mkdir(parents=True)
+    (exports / "²").mkdir()  # no number of a version
     trainer(1)
     follow.export_latest(
         build, f"{tmp_path}/trained", str(exports), keep=keep, missing_keys="zeros"
     )
-    assert sorted(os.listdir(exports)) == ["1", "2", "3", "4", "5", "6"][-keep:]
+    assert sorted(os.listdir(exports)) == [*["1", "2", "3", "4", "5", "6"][-keep:], "²"]
 
 
 def test_a_damaged_checkpoint_writes_none(trainer, tmp_path):
