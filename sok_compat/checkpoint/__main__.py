@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m sok_compat.checkpoint show | export | import | diff`: docs/use/checkpoint_tool.md."""
+"""`python -m sok_compat.checkpoint show | changes | export | import | diff`.
+
+docs/use/checkpoint_tool.md says more.
+"""
 
 import sys
 
