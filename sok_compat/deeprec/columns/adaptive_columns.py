@@ -174,7 +174,7 @@ def look_up_adaptive(lookups: Sequence[AdaptiveColumnLookup]) -> list[tf.Tensor]
     return pooled_adaptive(
         [lookup.variable for lookup in lookups],
         [lookup.ordinary for lookup in lookups],
-        [bags[lookup] if lookup in bags else lookup.ids.in_bags() for lookup in lookups],
+        [bags[own] if own in bags else own.ids.in_bags(own.variable) for own in lookups],
         [lookup.combiner for lookup in lookups],
     )
 

@@ -57,7 +57,8 @@ class DenseFeature:
         is_text = values.dtype == tf.string
         if values.dtype not in _DTYPES or is_text != (source.dtype == tf.string):
             return None
-        if num_buckets == 0 and keeps_all:
+        is_wide = values.dtype.size > source.dtype.size  # ids for an int32 variable are checked
+        if num_buckets == 0 and (keeps_all or is_wide):
             return None
         return None if tables_are_dense() else cls(values, num_buckets)
 

@@ -37,8 +37,9 @@ class AdaptiveIds:
     buckets: tf.Tensor
     mask: tf.Tensor
 
-    def in_bags(self) -> AdaptiveBags:
-        """The ids of each sample; keys are [batch, columns], in any order."""
+    def in_bags(self, variable: EmbeddingVariable) -> AdaptiveBags:
+        """The ids of each sample, checked as the variable's; keys are [batch, columns], in any
+        order."""
         places = tf.sparse.reorder(self.keys.with_values(tf.range(tf.size(self.mask))))
         mask = tf.gather(self.mask, places.values)
         of_ordinary, of_variable = tf.dynamic_partition(places.values, mask, 2)
@@ -50,9 +51,9 @@ class AdaptiveIds:
             return SplitKeys(tf.gather(values, positions), row_splits)
 
         buckets = tf.gather(self.buckets, of_variable)
-        return AdaptiveBags(
-            split(self.keys.values, of_variable), buckets, split(self.buckets, of_ordinary)
-        )
+        keys, row_splits, _ = split(self.keys.values, of_variable)
+        bags = SplitKeys(variable.checked_ids(keys), row_splits)
+        return AdaptiveBags(bags, buckets, split(self.buckets, of_ordinary))
 
     def rows(self, ordinary: Any, variable: Any, partition_strategy: str) -> tf.Tensor:
         """The row of each id, float32 [number of ids, dim].

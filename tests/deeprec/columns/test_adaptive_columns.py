@@ -185,6 +185,22 @@ def test_ids_below_zero(graph, is_dense):
         np.testing.assert_array_equal(*session.run([output, expected]))
 
 
+@pytest.mark.parametrize("is_dense", [False, True])
+@pytest.mark.parametrize("make", [adaptive, fc.categorical_column_with_embedding])
+def test_ids_too_wide_for_an_int32_variable_fail_the_step(graph, make, is_dense):
+    """Not the next save: then training could go on without one."""
+    dense = tf.constant([[2**40, 7], [2**40, 8]], tf.int64)
+    features = {"x": dense if is_dense else tf.sparse.from_dense(dense)}
+    column = make("x", BUCKETS, tf.int32) if make is adaptive else make("x", tf.int32)
+    masks = {"x": tf1.placeholder_with_default([1, 1, 0, 1], [4])}
+    output = input_layer(features, fc.embedding_column(column, DIM), adaptive_mask_tensors=masks)
+    with initialized_session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="fit in int32.*1099511627776"):
+            session.run(output)
+        if make is adaptive:  # others are of the ordinary variable
+            session.run(output, {masks["x"]: [0, 1, 0, 1]})
+
+
 def test_counts_of_numpy():
     column = adaptive("x", np.array(3), partition_num=np.int64(2))
     assert column == adaptive("x", 3, partition_num=2)
