@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fingerprints of saved rows, while keys go, contents are replaced, and saves fail.
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -72,6 +73,44 @@ SOK_TEST(OtherContentsWhileASaveIsWritten) {
     writer.join();
     CHECK_EQ(saved->base(), "");
     CHECK_EQ(RowsIn(saver.Compare(*saved, rows)->rows()).size(), size_t{kRows});
+  }
+}
+
+/// Fails at one of its loops.
+class FailingExecutor : public Executor {
+ public:
+  explicit FailingExecutor(int loops_before) : loops_left_(loops_before) {}
+  int num_threads() const override { return 1; }
+  void ParallelFor(int64_t count, int64_t nanoseconds,
+                   const std::function<void(int64_t begin, int64_t end)>& body) override {
+    if (loops_left_-- == 0) Throw(ErrorCode::kOutOfMemory, "no memory");
+    SerialExecutor().ParallelFor(count, nanoseconds, body);
+  }
+
+ private:
+  int loops_left_;
+};
+
+/// Wherever a save fails, the one before it, which is still written, takes none of its rows for
+/// saved.
+SOK_TEST(ASaveFailsWhileAnotherIsWritten) {
+  const RowBits live = {1, 0, 1};  // two runs
+  OpContext context;
+  for (int num_loops = 0, has_failed = 1; has_failed != 0; ++num_loops) {
+    const auto saved = std::make_shared<RowFingerprints>();
+    Saver saver;
+    std::vector<float> rows(kRows * kDim, 1.0f);
+    const auto written = saver.Compare(*saved, rows);
+    rows[0] = 2.0f;
+    FailingExecutor executor(num_loops);
+    OpCall call(context.get(), executor);
+    try {
+      saved->Compare(call, 192, &live, {FloatRows(rows.data(), kDim)}, nullptr);
+      has_failed = 0;
+    } catch (const Error&) {
+    }
+    written->Commit("a");
+    CHECK_TRUE((saver.Compare(*saved, rows)->rows()[0] & 1) != 0);
   }
 }
 

@@ -84,7 +84,8 @@ std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_r
                                                      const std::vector<RowsView>& planes,
                                                      KeyHistory* history) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  DropSave();  // a save in progress will notice that it is not the latest
+  DropSave();
+  ++number_;  // a save in progress will notice that it is not the latest, even if this one fails
   is_kept_ = true;
   std::vector<int64_t> gone_keys;
   for (const auto& [key, row] : gone_) {
@@ -107,7 +108,7 @@ std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_r
     CompareRun(call, first, count, live, now);
   });
   return std::unique_ptr<RowChanges>(
-      new RowChanges(shared_from_this(), ++number_, std::move(gone_keys)));
+      new RowChanges(shared_from_this(), number_, std::move(gone_keys)));
 }
 
 /// Finds rows whose sums differ from the saved ones, and counts them as saved.
