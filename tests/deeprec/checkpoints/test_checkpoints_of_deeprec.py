@@ -220,7 +220,7 @@ BAD = {
         {**of_deeprec(), **tensors_of("v/Adagrad", {key: (1.0,) for key in KEYS}, 1)},
         InvalidArgument, "v/Adagrad-values.*rows of 1 floats"),
     "rows": (replaced(v_values=np.zeros([3, DIM], np.float32)), InvalidArgument, "3,2.*10 keys"),
-    "dtype": (replaced(v_values=np.zeros([10, DIM], np.float64)), InvalidArgument, "double.*t32"),
+    "dtype": (replaced(v_values=np.zeros([10, DIM], np.float64)), InvalidArgument, "float64.*t32"),
     "keys": (replaced(v_keys=np.zeros([10, 1], np.int64)), InvalidArgument, "v-keys.*one dim"),
     "twice": (replaced(v_keys=np.zeros([10], np.int64)), InvalidArgument, "key 0 appears twice"),
     "freqs": (replaced(v_freqs=np.zeros([4], np.int64)), InvalidArgument, "v-freqs.*4 numbers"),
