@@ -224,6 +224,11 @@ BAD = {
     "keys": (replaced(v_keys=np.zeros([10, 1], np.int64)), InvalidArgument, "v-keys.*one dim"),
     "twice": (replaced(v_keys=np.zeros([10], np.int64)), InvalidArgument, "key 0 appears twice"),
     "freqs": (replaced(v_freqs=np.zeros([4], np.int64)), InvalidArgument, "v-freqs.*4 numbers"),
+    "freqs in a row": (
+        replaced(v_freqs=np.zeros([1, 10], np.int64)), InvalidArgument, r"v-freqs.*\[1,10\].*vec"),
+    "dtypes": (
+        {**of_deeprec(2), "v/part_1-values": np.zeros([7, DIM], np.float16)},
+        InvalidArgument, "part_1-values.*float16.*before it float32.*one dtype"),
 }  # fmt: skip
 
 

@@ -59,7 +59,7 @@ class Changes {
   /// Outputs an increment of what the table holds, without a second copy of its rows.
   void Take(tf::OpKernelContext* ctx, SavedLink& link, const std::vector<int64_t>& gone) {
     OutputVector(ctx, "gone", gone);
-    element_ = link.element;
+    element_ = link.element.value_or(Element::kFloat32);
     const int64_t count = link.num_wanted();
     auto* keys = Data<int64_t>(sok::Output(ctx, "keys", {count}));
     float* rows = Data<float>(sok::Output(ctx, "rows", {count, dim()}));
@@ -72,7 +72,7 @@ class Changes {
   /// Of a chain whose links come from the last to the first: the last one that has a key counts.
   void Compare(SavedLink& link, const std::vector<int64_t>& gone) {
     NewIn(static_cast<int64_t>(gone.size()), gone.data(), kGone);
-    element_ = link.element;
+    element_ = link.element.value_or(Element::kFloat32);
     stored_ = std::move(ColumnsOf(call_, view_, element_)[0]);
     ForEachBlock(link, [&](const RowsBlock& block) {
       const std::vector<int64_t> news = NewIn(block.count, block.keys(), kHasRow);

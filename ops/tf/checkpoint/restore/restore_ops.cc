@@ -83,7 +83,7 @@ class RestoreSavedOp : public SavedTableOp {
         RemoveGone(call, *link, fresh);
         filled.Expect(link->num_wanted());
       }
-      filled.SetElementOfRows(link->element);
+      if (link->element) filled.SetElementOfRows(*link->element);
       for (SavedColumns& columns : link->rows) filled.Fill(columns, keys, check);
       if (link->is_whole() && filled.AreRepeated()) ThrowRepeatedKey(*link, options);
       for (size_t slot = 0; slot < slot_names_.size(); ++slot) {

@@ -25,11 +25,13 @@ void AddNumbers(SavedTensors& saved, const std::string& begin, const std::string
   for (size_t i = 0; i < kNumKeyNumbers; ++i) {
     const std::string name = begin + kKeyNumbers[i].name + end;
     if (!saved.Contains(name)) continue;
-    const int64_t count = saved.ShapeOf(name, tf::DT_INT64).num_elements();
-    if (count == columns->num_saved()) columns->Add(name, first + i);
-    if (count == columns->num_saved() || count == 0) continue;  // none: it was not recorded
-    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has ", count,
-          " numbers for ", columns->num_saved(), " keys");
+    const tf::TensorShape shape = saved.ShapeOf(name, tf::DT_INT64);
+    const bool fits = shape == tf::TensorShape({columns->num_saved()});
+    if (fits) columns->Add(name, first + i);
+    if (fits || shape.num_elements() == 0) continue;  // none: it was not recorded
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(), " has ",
+          shape.num_elements(), " numbers for ", columns->num_saved(), " keys, in the shape ",
+          shape.DebugString(), "; a vector with one for each is needed");
   }
 }
 
@@ -120,7 +122,14 @@ std::optional<SavedStream> SavedTableOp::StreamOf(const Chain& chain) {
 
 tf::TensorShape SavedTableOp::ShapeOfPlane(SavedLink* link, size_t plane, const std::string& name) {
   if (plane > 0) return link->saved.ShapeOf(name, tf::DT_FLOAT);
-  link->element = link->saved.ElementOf(name);
+  const Element element = link->saved.ElementOf(name);
+  if (link->element.value_or(element) != element) {
+    const auto type = [](Element of) { return kElements[static_cast<int>(of)].name; };
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", link->saved.prefix(), " is ",
+          type(element), ", but the part before it ", type(*link->element),
+          "; all parts must have one dtype");
+  }
+  link->element = element;
   return link->saved.ShapeOf(name);
 }
 
@@ -129,6 +138,7 @@ void SavedTableOp::Open(const TableView& view, SavedLink* link) const {
   link->widths = {view.options().dim};
   for (const size_t place : view.places)
     link->widths.push_back(view.planes.slots[place].plane->width());
+  link->element.reset();
   link->rows.clear();
   link->waiting.clear();
   return in_buckets() ? OpenParts(view, link) : OpenSlices(view, link);

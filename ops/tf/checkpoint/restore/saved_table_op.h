@@ -47,10 +47,10 @@ struct SavedLink {
   std::vector<std::string> seeds;  // tensors of which any may be there
   // Set by Open.
   WantedKeys wanted;
-  Element element = Element::kFloat32;  // of the rows
-  std::vector<int64_t> widths;          // of the table's rows and slots
-  std::vector<SavedColumns> rows;       // by part
-  std::vector<SavedColumns> waiting;    // numbers of keys without a row: column 1 + i is number i
+  std::optional<Element> element;     // of the rows of all parts; nullopt: there are none
+  std::vector<int64_t> widths;        // of the table's rows and slots
+  std::vector<SavedColumns> rows;     // by part
+  std::vector<SavedColumns> waiting;  // numbers of keys without a row: column 1 + i is number i
 };
 
 class SavedTableOp : public WholeTableOp {
