@@ -127,9 +127,14 @@ void SavedColumns::ForEachBlock(const Use& use, const Place& place) {
   const size_t num_columns = 1 + *std::max_element(numbers_.begin(), numbers_.end());
   block.data.resize(num_columns);
   block.row_bytes.resize(num_columns);
+  int64_t num_left = num_wanted_;  // callers have memory for as many
   streams.ForEachBlock([&](int64_t first) { return slices_.count(first) > 0; },
                        [&](const SavedBlock& read) {
                          Choose(read, &block);
+                         num_left -= block.count;
+                         if (num_left < 0)
+                           Throw(ErrorCode::kDataLoss, names_[0], " in the checkpoint ",
+                                 saved_.prefix(), " has changed while it was read");
                          if (block.count > 0) use(block);
                        },
                        of_tensor);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/formats/bundle/saved_columns.h"
 #include "ops/formats/bundle/series.h"
 #include "ops/formats/files/crc32c.h"
 #include "ops/tests/check.h"
@@ -146,6 +147,25 @@ SOK_TEST(FlippedDataIsAnError) {
     Saved::Write(DataPath(saved.prefix, 0, 1), data);
     CHECK_THROWS(ErrorCode::kDataLoss, (std::vector<std::string>{"CRC-32C"}), saved.Read());
   }
+}
+
+/// Memory is made for as many keys as were counted.
+SOK_TEST(NoMoreKeysComeThanWereCounted) {
+  const Saved saved;
+  Bundle bundle(kFiles, saved.prefix);
+  WantedKeys even;
+  even.placement.num_ranks = 2;
+  SavedColumns keys(bundle, even, "whole");
+  keys.LimitRows(2);
+  keys.Count();
+  CHECK_EQ(keys.num_keys(), 3);
+  std::string all_even;
+  for (uint64_t i = 0; i < 5; ++i) all_even += Fixed(2 * i, 8);
+  Saved::Write(DataPath(saved.prefix, 0, 1), all_even);
+  int64_t num_come = 0;
+  CHECK_THROWS(ErrorCode::kDataLoss, (std::vector<std::string>{"whole", "has changed"}),
+               keys.ForEachBlock([&](const RowsBlock& block) { num_come += block.count; }));
+  CHECK_EQ(num_come <= 3, true);
 }
 
 }  // namespace
