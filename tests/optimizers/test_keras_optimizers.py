@@ -102,6 +102,13 @@ def test_refused_in_a_graph(sok, case, in_scope):
             training_in_a_graph(sok, case.make(), table, in_scope)
 
 
+@pytest.mark.skipif(not has_keras_2, reason="Keras 3 has no graph mode")
+def test_a_function_is_no_way_out_for_undeclared_capacities():
+    with tf.Graph().as_default(), pytest.raises(NotImplementedError, match="b:0 can.*") as refused:
+        keras.optimizers.Adam().build([Table(8, DIM, name="a"), Table(None, DIM, name="b")])
+    assert "tf.function" not in str(refused.value)
+
+
 @of_keras_2
 def test_in_a_graph_through_a_function(sok):
     layer = make_layers()[0]

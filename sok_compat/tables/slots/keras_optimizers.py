@@ -55,8 +55,10 @@ def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
     def build_with_planes(self, var_list):
         tables = [variable for variable in var_list if isinstance(variable, TableInterface)]
         are_plain = not tables and not any(map(has_slots_saved_with_it, var_list))
-        if not tf.executing_eagerly() and any(table.capacity is None for table in tables):
-            _raise_in_graph(tables[0])  # of slots of unknown shapes, Keras's error would not tell
+        if not tf.executing_eagerly():
+            for table in tables:
+                if table.capacity is None:  # Keras's error, of unknown shapes, would not tell
+                    _raise_in_graph(table)
         if self in _tables_of or are_plain or not tf.executing_eagerly():
             return build(self, var_list)
         _tables_of[self] = set()  # the build below calls this again
