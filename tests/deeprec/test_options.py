@@ -9,7 +9,6 @@ import tensorflow as tf
 from sok_compat.deeprec.variables import variable_creation
 from sok_compat.deeprec.variables.key_histories import history_of
 from sok_compat.deeprec.variables.options import (
-    CacheStrategy,
     CBFFilter,
     CheckpointOption,
     CounterFilter,
@@ -17,9 +16,8 @@ from sok_compat.deeprec.variables.options import (
     GlobalStepEvict,
     InitializerOption,
     L2WeightEvict,
-    StorageOption,
-    StorageType,
 )
+from sok_compat.deeprec.variables.storage_option import CacheStrategy, StorageOption, StorageType
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.tables.key_history import BloomCounts, KeyHistory
 
