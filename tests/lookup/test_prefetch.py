@@ -69,6 +69,30 @@ def test_keys_that_depend_on_more_are_looked_up_in_their_step(caplog):
             np.testing.assert_array_equal(got, session.run(expected, {offset: 7 + number}))
 
 
+def test_keys_may_come_from_functions_within_functions():
+    """The thread's copy of a call needs those functions, too."""
+
+    @tf.function
+    def next_to(key):
+        return key + 1
+
+    @tf.function
+    def keys_of(number):
+        return tf.reshape(next_to(number), [1, 1, 1])
+
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        sok.Init(global_batch_size=1, seed=1)
+        layer = sok.All2AllDenseEmbedding(100, 2, slot_num=1, nnz_per_slot=1)
+        rows = layer(keys_of(sok.prefetch_lookups(numbers(10))))
+        copied = {op.type for op in graph.get_operations() if op.name.startswith("prefetch/")}
+        assert "PartitionedCall" in copied or "StatefulPartitionedCall" in copied
+        key = tf1.placeholder(tf.int64, [])
+        expected = layer(tf.reshape(key, [1, 1, 1]), training=False)
+        session.run(tf1.global_variables_initializer())
+        for number, got in enumerate(taken(session, rows, 3)):
+            np.testing.assert_array_equal(got, session.run(expected, {key: number + 1}))
+
+
 def test_what_it_does_not_take():
     with tf.Graph().as_default():
         with pytest.raises(ValueError, match="needs tensors, got {}"):
