@@ -90,8 +90,7 @@ def functions_of(op: tf.Operation) -> Iterator[Any]:
 
     def called_by(nodes: Iterable[Any]) -> list[Any]:
         values = [value for node in nodes for value in node.attr.values()]
-        names = [node.op for node in nodes]  # calls of Defuns
-        names += [f.name for value in values for f in (value.func, *value.list.func)]
+        names = [f.name for value in values for f in (value.func, *value.list.func)]
         return [function for function in map(definition_of, names) if function is not None]
 
     return ancestors(called_by([op.node_def]), lambda function: called_by(function.node_def))

@@ -70,7 +70,7 @@ def test_keys_that_depend_on_more_are_looked_up_in_their_step(caplog):
 
 
 def test_keys_may_come_from_functions_within_functions():
-    """The thread's copy of a call needs those functions, too."""
+    """The thread's copy of a call calls the graph's functions, too."""
 
     @tf.function
     def next_to(key):

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from sok_compat.lookup.prefetching.runner import PrefetchRunner
 from sok_compat.runtime.checked_values import checked_count
-from sok_compat.runtime.graphs import ancestors, functions_of, is_function, state_here, state_of
+from sok_compat.runtime.graphs import ancestors, is_function, state_here, state_of
 from sok_compat.runtime.op_library import ops
 
 _logger = logging.getLogger("sok_compat")
@@ -134,13 +134,11 @@ class _Batches:
         for problem in filter(None, map(_why_not, nodes)):
             self._say(problem)
             return None
-        graph_def, functions = tf1.GraphDef(), {}
+        graph_def = tf1.GraphDef()  # the graph has the functions that ops call
         for op in nodes:
-            functions.update({each.signature.name: each for each in functions_of(op)})
             node = graph_def.node.add()
             node.CopyFrom(op.node_def)
             node.attr.pop("_class", None)  # colocation with ops that are not copied
-        graph_def.library.function.extend(functions.values())
         with tf.control_dependencies(None), _no_scope(self._graph):
             needed = {name for node in graph_def.node for name in map(_output_name, node.input)}
             known = {name: t for name, t in self._sources.items() if name in needed}
