@@ -17,7 +17,7 @@ from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.row_scatters import scatter_rows
-from sok_compat.tables.rows.shown_rows import showing_all_rows
+from sok_compat.tables.rows.shown_rows import is_showing_some_rows, showing_all_rows
 from sok_compat.tables.rows.whole_slots import has_rules, is_rewritten, showing_rows_to_update
 
 
@@ -80,7 +80,8 @@ def _of_strategy(table: TableInterface, update: Callable[..., Any]) -> Callable[
     @functools.wraps(update)  # nested strategies wrap it again
     def update_rows(table, *args, **kwargs):
         optimizer = maker_of(update)
-        if table.shows_rows():
+        # Some rows alone, which keep no numbers: legacy optimizers are in the context of new slots.
+        if table.shows_rows() and not is_showing_some_rows(table):
             with _raising_for_scatters(table, optimizer):
                 return update(table, *args, **kwargs)
         check_stock_optimizer(table, optimizer)

@@ -172,5 +172,6 @@ def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
 def _of_known_shape(table, scope):
     """The scope; where the table declares no capacity it shows a few rows, as Keras makes slots of
     known shapes alone."""
-    with showing_some_rows(table) if table.capacity is None else contextlib.nullcontext(), scope:
+    is_unknown = table.capacity is None and not table.shows_rows()
+    with showing_some_rows(table) if is_unknown else contextlib.nullcontext(), scope:
         yield

@@ -78,13 +78,15 @@ def _is_average(initial_value: Any, table: TableInterface) -> bool:
 
 def _of_known_shape(initial_value: Any, table: TableInterface) -> Any:
     """Replaces Keras's function for a slot of unknown shape, of a table without a capacity, by one
-    for a single row, as the value is only inspected."""
+    for the rows that the table shows or a single one, as the value is only inspected."""
     is_keras = isinstance(initial_value, functools.partial) and "shape" in initial_value.keywords
-    if tf.compat.dimension_value(table.shape[0]) is not None or not is_keras:
+    if not is_keras or tf.TensorShape(initial_value.keywords["shape"]).as_list() != [
+        None,
+        table.dim,
+    ]:
         return initial_value
-    if tf.TensorShape(initial_value.keywords["shape"]).as_list() != table.shape.as_list():
-        return initial_value
-    return functools.partial(initial_value, shape=[1, table.dim])
+    num_rows = tf.compat.dimension_value(table.shape[0]) or 1
+    return functools.partial(initial_value, shape=[num_rows, table.dim])
 
 
 def _fill_value(initial_value: Any, table: TableInterface) -> float | np.float32 | None:
