@@ -253,7 +253,7 @@ with tf.Session() as session:
 
 @pytest.mark.parametrize(
     ("script", "most"),
-    [(WITHOUT_A_TABLE, 30), (WITH_A_TABLE, 195)],
+    [(WITHOUT_A_TABLE, 30), (WITH_A_TABLE, 200)],
     ids=["no table", "a table"],
 )
 def test_only_modules_that_a_script_uses_are_imported(script, most, tmp_path):
