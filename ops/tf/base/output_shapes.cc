@@ -15,11 +15,16 @@ absl::Status AllVectors(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status VectorAndMatrices(InferenceContext* c) {
-  c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-  for (int i = 1; i < c->num_outputs(); ++i) {
+absl::Status AllMatrices(InferenceContext* c) {
+  for (int i = 0; i < c->num_outputs(); ++i) {
     c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
   }
+  return absl::OkStatus();
+}
+
+absl::Status VectorAndMatrices(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(AllMatrices(c));
+  c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
   return absl::OkStatus();
 }
 

@@ -10,6 +10,9 @@ namespace sok {
 /// Vectors of unknown lengths.
 absl::Status AllVectors(tf::shape_inference::InferenceContext* c);
 
+/// Matrices of unknown sizes.
+absl::Status AllMatrices(tf::shape_inference::InferenceContext* c);
+
 /// A vector, then matrices, of unknown sizes.
 absl::Status VectorAndMatrices(tf::shape_inference::InferenceContext* c);
 

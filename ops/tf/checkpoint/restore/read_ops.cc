@@ -68,10 +68,7 @@ REGISTER_OP("SokReadSavedRows")
     .Attr("tensor: string")
     .Attr("slice: string")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(AllMatrices)
     .Doc("As RestoreV2, a slice of a matrix of float32, bfloat16 or float16, as float32.");
 
 std::vector<tf::tstring> StringsOf(const std::vector<std::string>& texts) {

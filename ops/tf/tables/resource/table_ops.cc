@@ -8,6 +8,7 @@
 #include "ops/tf/base/group.h"
 #include "ops/tf/base/kernels.h"
 #include "ops/tf/base/lookup_checks.h"
+#include "ops/tf/base/output_shapes.h"
 #include "ops/tf/tables/resource/table_attributes.h"
 #include "ops/tf/tables/resource/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -162,10 +163,7 @@ REGISTER_OP("SokReadFirstRows")
     .Input("table: resource")
     .Output("first_rows: float")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(AllMatrices)
     .Doc("The first_rows of a table's first_value 'rows'.");
 
 REGISTER_OP("SokAssignFirstRows")
@@ -180,10 +178,7 @@ REGISTER_OP("SokReadRows")
     .Input("table: resource")
     .Output("values: float")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(AllMatrices)
     .Doc(
         "All rows [capacity, dim] of the variable `rows`, which may be a slot, in the order of "
         "row ids; rows that were never in use are zeros. Without a declared capacity: the rows "
