@@ -90,9 +90,9 @@ class AdaptiveCategoricalColumn(stock.CategoricalColumn, _Fields):
         return AdaptiveIds(keys, *of_kept)
 
     def mask(self, inputs: Any) -> tf.Tensor:
-        """The mask among the features, of its own shape and dtype."""
+        """The mask among the features, int32 [number of ids], or [batch]."""
         try:
-            return inputs.get(_mask_feature(self.name))
+            mask = inputs.get(_mask_feature(self.name))
         except ValueError as error:  # a feature is missing
             raise ValueError(
                 f"the column {self.name!r} of categorical_column_with_adaptive_embedding needs a "
@@ -100,6 +100,7 @@ class AdaptiveCategoricalColumn(stock.CategoricalColumn, _Fields):
                 f"{{{self.name!r}: mask}}), with an int32 mask [number of ids], 0 for the "
                 "ordinary variable and 1 for the embedding variable"
             ) from error
+        return tf.cast(tf.reshape(mask, [-1]), tf.int32)
 
 
 class AdaptiveEmbeddingColumn(EmbeddingVariableColumn):
@@ -107,7 +108,10 @@ class AdaptiveEmbeddingColumn(EmbeddingVariableColumn):
 
     def _get_dense_tensor(self, inputs, weight_collections=None, trainable=None):
         pair = self.variables(weight_collections, self.trainable and trainable)
-        ids = inputs.get(self.categorical_column)
+        return self.pooled_alone(inputs.get(self.categorical_column), pair)
+
+    def pooled_alone(self, ids: AdaptiveIds, pair: tuple[Any, Any]) -> tf.Tensor:
+        """The pooled rows of (the ordinary variable, the embedding variable), with any settings."""
         return ids.pooled(*pair, self.combiner, self.max_norm, f"{self.name}_weights")
 
     @property
@@ -157,7 +161,7 @@ class AdaptiveColumnLookup:
         ids = inputs.get(source) if ids is None else ids
         if is_grouped and (isinstance(ids, tuple) or ids.keys.shape.rank == 2):
             return cls(column, ids, *map(whole_of, pair))
-        return ids.pooled(*pair, column.combiner, column.max_norm, f"{column.name}_weights")
+        return column.pooled_alone(ids, pair)
 
     @property
     def combiner(self) -> str:
@@ -184,8 +188,7 @@ def _dense_features(source, features, inputs):
     keys = DenseFeature.of(source.of_keys, features)
     if keys is None:
         return None
-    mask = tf.reshape(source.mask(inputs), [-1])
-    mask = tf.cast(mask, tf.int32)
+    mask = source.mask(inputs)
     buckets = dataclasses.replace(keys, num_buckets=source.hash_bucket_size, mask=mask, taken=1)
     return (
         dataclasses.replace(keys, mask=mask, taken=1),
@@ -270,7 +273,6 @@ def _mask_feature(key: str) -> str:
 
 def _mask_of_ids(mask: tf.Tensor, ids: tf.SparseTensor) -> tf.Tensor:
     """int32 [number of ids], of a mask with an entry for each id, or for each sample."""
-    mask = tf.cast(tf.reshape(mask, [-1]), tf.int32)
     size, num_ids = tf.size(mask, tf.int64), tf.size(ids.values, tf.int64)
     is_of_ids = tf.equal(size, num_ids)
     is_of_samples = tf.equal(size, ids.dense_shape[0])

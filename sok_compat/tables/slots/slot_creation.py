@@ -80,10 +80,9 @@ def _of_known_shape(initial_value: Any, table: TableInterface) -> Any:
     """Replaces Keras's function for a slot of unknown shape, of a table without a capacity, by one
     for the rows that the table shows or a single one, as the value is only inspected."""
     is_keras = isinstance(initial_value, functools.partial) and "shape" in initial_value.keywords
-    if not is_keras or tf.TensorShape(initial_value.keywords["shape"]).as_list() != [
-        None,
-        table.dim,
-    ]:
+    if not is_keras:
+        return initial_value
+    if tf.TensorShape(initial_value.keywords["shape"]).as_list() != [None, table.dim]:
         return initial_value
     num_rows = tf.compat.dimension_value(table.shape[0]) or 1
     return functools.partial(initial_value, shape=[num_rows, table.dim])

@@ -124,9 +124,7 @@ def dropout(
 
 @add_arg_scope
 def flatten(
-    inputs: Any,
-    outputs_collections: OutputCollections = None,
-    scope: Any = None,
+    inputs: Any, outputs_collections: OutputCollections = None, scope: str | None = None
 ) -> tf.Tensor:
     """[batch, size of all other dimensions]"""
     with tf.name_scope(scope, "Flatten", [inputs]):
