@@ -11,7 +11,7 @@ class Words:
     initializer: str = "the initializer of a table"  # in messages about that argument
     raise_capacity: str = "raise the capacity"
     without_index: str = "use_hash_index=False"  # makes tables without a hash index
-    look_up: str = "with sok_compat.lookup"  # looks keys up
+    look_up: str = "with sok_compat.lookup.group.lookup_group"  # looks keys up
     save: str = "sok_compat.checkpoint"  # saves and restores tables
     restore: str = "sok_compat.checkpoint.restore_from_files"
     set_rows: str = "sok_compat.checkpoint.set_rows"
