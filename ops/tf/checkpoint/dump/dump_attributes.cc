@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/checkpoint/dump/dump_attributes.h"
 
-#include "ops/formats/dumps/pair_dump.h"
 #include "ops/tf/base/border.h"
 
 namespace sok {
@@ -39,8 +38,8 @@ DumpAttributes::DumpAttributes(tf::OpKernelConstruction* ctx)
 
 std::unique_ptr<const DumpFormat> DumpAttributes::Format(const std::string& folder,
                                                          int64_t dim) const {
-  if (format_ == "pair") return std::make_unique<PairDump>(folder, table_name_, key_type_, dim);
-  return std::make_unique<HeadedDump>(folder, table_name_, key_type_, slots_);
+  return ItemNamed(kDumpFormats, "format", format_)
+      .value({folder, table_name_, key_type_, dim, slots_});
 }
 
 }  // namespace sok

@@ -7,15 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "ops/base/names.h"
 #include "ops/engine/restored_keys.h"
 #include "ops/formats/dumps/dump_format.h"
 #include "ops/formats/dumps/headed_dump.h"
+#include "ops/formats/dumps/pair_dump.h"
 #include "ops/tf/base/namespace_tf.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 /// Part of a REGISTER_OP. Names of optimizers and slots are those in the files.
 #define SOK_DUMP_ATTRIBUTES                             \
-  .Attr("format: {'pair', 'headed'}")                   \
+  .Attr("format: {" + NamesOf(kDumpFormats) + "}")      \
       .Attr("table_name: string")                       \
       .Attr("slot_names: list(string) >= 0 = []")       \
       .Attr("optimizers: list(string) >= 0 = []")       \
@@ -25,6 +27,27 @@
       .Attr("Tkey: {int64, uint32, int32, uint64}")
 
 namespace sok {
+
+/// What determines the files of a table.
+struct DumpedTable {
+  const std::string& folder;
+  const std::string& name;  // in the files
+  StoredType key_type;      // of keys to write
+  int64_t dim;              // of rows to read; 0: any
+  const std::vector<DumpedSlot>& slots;
+};
+
+/// All formats of dumps.
+constexpr Named<std::unique_ptr<const DumpFormat> (*)(const DumpedTable&)> kDumpFormats[] = {
+    {"pair",
+     [](const DumpedTable& table) -> std::unique_ptr<const DumpFormat> {
+       return std::make_unique<PairDump>(table.folder, table.name, table.key_type, table.dim);
+     }},
+    {"headed",
+     [](const DumpedTable& table) -> std::unique_ptr<const DumpFormat> {
+       return std::make_unique<HeadedDump>(table.folder, table.name, table.key_type, table.slots);
+     }},
+};
 
 class DumpAttributes {
  public:
