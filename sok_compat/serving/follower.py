@@ -22,6 +22,7 @@ from sok_compat.serving.versions import (
     Version,
     chain_to,
     latest_version,
+    names_before,
     state_of_folder,
     versions_after,
     versions_in,
@@ -336,7 +337,8 @@ class Follower:
             names = names[: names.index(version.name)]
         elif is_back:
             names = []
-        names = [*names, *(each.name for each in passed), version.name]
+        skipped = [*names_before(version), *(each.name for each in passed)]
+        names = [*names, *skipped, version.name]
         with self._news:
             self._served, self._names = version, list(dict.fromkeys(names))[-_NUM_NAMES:]
             self._news.notify_all()

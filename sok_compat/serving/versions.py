@@ -11,7 +11,7 @@ import os
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.increments import chain_of, increments_of
-from sok_compat.checkpoint.files.saved_tables import checkpoint_prefix
+from sok_compat.checkpoint.files.saved_tables import checkpoint_prefix, listed_checkpoints
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +92,16 @@ def versions_in(folder: str) -> list[Version]:
         with contextlib.suppress(FileError):
             found.append(Version.at(index.removesuffix(".index")))
     return sorted(found, key=lambda version: version.seconds)
+
+
+def names_before(version: Version) -> list[str]:
+    """The names that the `checkpoint` file beside a checkpoint lists before it; [] if it does not
+    list it. Files' times may be those of copies."""
+    with contextlib.suppress(FileError, OSError):
+        listed = listed_checkpoints(os.path.dirname(version.prefix))
+        if version.name in listed:
+            return listed[: listed.index(version.name)]
+    return []
 
 
 def whole_chains_in(folder: str) -> list[list[Version]]:

@@ -36,10 +36,12 @@ def folder(tmp_path):
     return path
 
 
-def point(folder, number):
-    """Makes a version the folder's latest."""
+def point(folder, number, listed=()):
+    """Makes a version the folder's latest; `listed`: the numbers of those that it lists."""
     with open(f"{folder}/checkpoint.new", "w") as file:
         file.write(f'model_checkpoint_path: "model-{number}"\n')
+        for each in listed:
+            file.write(f'all_model_checkpoint_paths: "model-{each}"\n')
     os.rename(f"{folder}/checkpoint.new", f"{folder}/checkpoint")
 
 
@@ -267,6 +269,25 @@ def test_waits_for_versions_that_are_skipped(folder):
         with pytest.raises(TimeoutError):
             made.wait("model-2", 0)
         assert made.lag_seconds() > 0
+
+
+def test_waits_for_skipped_versions_of_copied_files(folder):
+    """Their times say nothing; the file `checkpoint` has their order."""
+    for number in NUMBERS:
+        os.utime(f"{folder}/model-{number}.index", (10.0 - number, 10.0 - number))
+    with following(folder, 3) as made:
+        made.rollback("model-1")
+        point(folder, 6, NUMBERS)
+        made.resume()
+        assert made.wait("model-6", SECONDS) == "model-6"
+        for number in NUMBERS:
+            assert made.wait(f"model-{number}", 0) == "model-6"
+        made.rollback("model-2")
+        with pytest.raises(TimeoutError):
+            made.wait("model-4", 0)
+    point(folder, 6, NUMBERS)
+    with Follower(build, folder, poll_seconds=0.02) as made:
+        assert made.wait("model-4", SECONDS) == "model-6"
 
 
 def test_a_closed_follower(folder):

@@ -151,16 +151,35 @@ def checkpoint_prefix(path: str) -> str | None:
     return _latest(path, state) if os.path.isfile(state) else None
 
 
-def _latest(folder, state):
+def listed_checkpoints(folder: str) -> list[str]:
+    """Names of the checkpoints that a folder's `checkpoint` file lists, in the order in which they
+    were saved.
+
+    Raises:
+      FileError: a name cannot be read.
+      OSError: the file cannot be read.
+    """
+    paths = _paths(os.path.join(folder, "checkpoint"), b"all_model_checkpoint_paths")
+    return [os.path.basename(path) for path in paths]
+
+
+def _paths(state, field):
+    """Those of a field of a `checkpoint` file."""
     with open(state, "rb") as file:
-        match = re.search(rb'^model_checkpoint_path:\s*("(?:[^"\\]|\\.)*")', file.read(), re.M)
-    if match is None:
-        raise FileError(f"{state} does not name the latest checkpoint")
+        found = re.findall(rb'^%s:\s*("(?:[^"\\]|\\.)*")' % field, file.read(), re.M)
     try:
-        escaped = match[1].decode("ascii", "backslashreplace")  # newer protobufs write UTF-8
-        named = ast.literal_eval("b" + escaped).decode()
+        # newer protobufs write UTF-8
+        escaped = [each.decode("ascii", "backslashreplace") for each in found]
+        return [ast.literal_eval("b" + each).decode() for each in escaped]
     except (ValueError, SyntaxError) as error:
-        raise FileError(f"{state} does not name the latest checkpoint: {error}") from error
+        raise FileError(f"{state} has a name that cannot be read: {error}") from error
+
+
+def _latest(folder, state):
+    paths = _paths(state, b"model_checkpoint_path")
+    if not paths:
+        raise FileError(f"{state} does not name the latest checkpoint")
+    named = paths[0]
     prefix = os.path.join(folder, named)
     own = os.path.join(folder, os.path.basename(named))
     if os.path.isabs(named) and os.path.exists(f"{own}.index"):  # the folder may be a copy
