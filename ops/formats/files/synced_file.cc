@@ -4,16 +4,23 @@
 #include <utility>
 
 #include "ops/base/local_files.h"
+#include "ops/formats/files/direct_file.h"
 
 namespace sok {
 namespace {
 
 constexpr int64_t kBytesToSync = 16 << 20;
 
+std::unique_ptr<FileSystem::Writer> Open(const FileSystem& files, const std::string& path,
+                                         bool appends) {
+  if (IsLocalPath(path)) return std::make_unique<DirectFile>(path, appends);
+  return appends ? files.Extend(path) : files.Create(path);
+}
+
 }  // namespace
 
 SyncedFile::SyncedFile(const FileSystem& files, std::string path, bool appends)
-    : path_(std::move(path)), file_(appends ? files.Extend(path_) : files.Create(path_)) {}
+    : path_(std::move(path)), file_(Open(files, path_, appends)) {}
 
 void SyncedFile::Append(const char* data, size_t num_bytes) {
   file_->Append(data, num_bytes);
