@@ -112,6 +112,8 @@ class ParquetFile:
         kind, ragged_rank = self._schema.field(name).type, 0
         while str(kind).startswith(("list<", "large_list<")):
             kind, ragged_rank = kind.value_type, ragged_rank + 1
+        if str(kind).startswith("dictionary<"):  # of pandas, for categories
+            kind = kind.value_type
         return self._dtype_of(name, kind), ragged_rank
 
     def check(self, field: Field) -> None:
@@ -157,6 +159,8 @@ class ParquetFile:
             lengths = np.asarray(column.value_lengths().fill_null(0), np.int64)
             splits.append(np.concatenate([[0], np.cumsum(lengths)]))
             column = column.flatten()  # drops values below a missing list
+        if str(column.type).startswith("dictionary<"):
+            column = column.dictionary_decode()
         if column.null_count:
             raise ValueError(
                 f"{self.path}: the column {field.name!r} has {column.null_count} missing values "

@@ -73,12 +73,19 @@ def test_all_columns_of_a_file(files):
     assert joined(batches, "words") == [[[b"x"], []], [], [[b"y", b"z"]], [], [], [], []]
 
 
-@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(pyarrow.string(), pyarrow.large_string(), pyarrow.binary(), pyarrow.large_binary()),
+        pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),  # as pandas writes categories
+    ],
+    ids=lambda kind: str(kind).partition("<")[0],
+)
 @pytest.mark.parametrize("texts", [["", "a", "", "naïve €", "x" * 1000] * 3, [""] * 15])
 def test_strings(tmp_path, kind, texts):
     path, values = str(tmp_path / "x.parquet"), [text.encode() for text in texts]
     lists = [values[i:15:5] for i in range(10)] + [None, [], [], [b"end"], [b""]]
-    column = pyarrow.array(values, getattr(pyarrow, kind)())
+    column = pyarrow.array(values, kind)
     table = pyarrow.table({"x": column, "y": pyarrow.array(lists, pyarrow.list_(column.type))})
     parquet.write_table(table, path, row_group_size=10)
     batches = read(ParquetDataset(path, batch_size=4))
