@@ -278,8 +278,7 @@ class DistributedEmbedding(keras.layers.Layer):
 
         Raises:
           ValueError: the layer is not built.
-          RuntimeError: in graph mode, there is no default session, or its graph was finalized
-            before the first call of get_weights or set_weights.
+          RuntimeError: in graph mode, there is no default session.
         """
         if not self.built:
             raise ValueError(f"get_weights of {self.name!r}: it has no weights before a call")

@@ -15,7 +15,7 @@ from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_R
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.allgather_strings import allgather_strings
-from sok_compat.runtime.tf_versions import keras, variable_of
+from sok_compat.runtime.tf_versions import keras, members, variable_of
 from sok_compat.tables import Table
 from sok_compat.tables.rows.row_writes import write_rows
 
@@ -191,12 +191,7 @@ class GlobalWeights:
         return session.run(fetch, dict(zip(placeholders, values)))
 
     def _made_ops(self, graph: tf.Graph, function: Callable, values: Sequence[Any]) -> tuple:
-        if graph.finalized:
-            raise RuntimeError(
-                f"the graph is finalized and has no ops yet for the weights of {self._name!r}: "
-                "call get_weights or set_weights once before the session that finalizes it"
-            )
-        with graph.as_default():
+        with members.extending(graph):
             placeholders = [
                 tf1.placeholder(value.dtype, [None, *value.shape[1:]] if value.shape else [])
                 for value in values

@@ -16,6 +16,7 @@ from sok_compat.checkpoint.files.headed_files import bytes_of_dumps, file_stem, 
 from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables, load_tables, run_logged
 from sok_compat.ranks.allgather_strings import allgather_bytes
 from sok_compat.runtime.graphs import state_of
+from sok_compat.runtime.tf_versions import members
 from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable
 from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable
 from sok_compat.sparse_operation_kit.optimizer import OptimizerWrapper, checked
@@ -251,7 +252,7 @@ def _own_contents(variable: Any, session: Any) -> list[np.ndarray]:
     graph = session.graph
     ops_of_graph = state_of(graph).exports
     if variable.table_name not in ops_of_graph:
-        with graph.as_default():
+        with members.extending(graph):
             keys, rows = variable.export()
             ops_of_graph[variable.table_name] = [keys, rows, variable.key_history(keys)[1]]
     return session.run(ops_of_graph[variable.table_name])

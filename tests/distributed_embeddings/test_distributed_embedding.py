@@ -270,14 +270,14 @@ def test_memory_of_weights(shape, kind):
     assert by_get < table + 80
 
 
-def test_final_graph_has_to_know_the_ops():
+def test_weights_of_a_finalized_graph():
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
-        layer = dmp.DistributedEmbedding([Embedding(4, 2)])
+        layer = dmp.DistributedEmbedding([Embedding(4, 2, "ones")])
         layer([tf.constant([0])])
         session.run(tf.compat.v1.global_variables_initializer())
         graph.finalize()
-        with pytest.raises(RuntimeError, match="has no ops yet for the weights"):
-            layer.get_weights()
+        assert layer.get_weights()[0].tolist() == np.ones([4, 2]).tolist()
+        assert graph.finalized
 
 
 @in_graphs

@@ -193,18 +193,20 @@ def test_a_graph_has_its_session(tmp_path):
         look_up, found = sok.all2all_dense_embedding(variable, [5, 6]), variable.export()[0]
         session.run(variable.initializer)
         session.run(look_up)
+        session.graph.finalize()  # as a MonitoredTrainingSession does
         sok.dump(tmp_path, variable)
         session.run(variable.initializer)
         sok.load(tmp_path, variable, sess=session)
         assert session.run(found).tolist() == [5, 6]
         keys, rows = sok.incremental_model_dump(variable, NOW)
         assert keys[0].tolist() == [] and rows[0].shape == (0, 2)
-        session.graph.finalize()  # each of them has made its ops, for any folder
+        num_ops = len(session.graph.get_operations())  # which serve any folder
         sok.incremental_model_dump(variable, NOW)
         sok.dump(tmp_path / "other", variable)
         session.run(variable.initializer)
         sok.load(tmp_path / "other", variable)
         assert session.run(found).tolist() == [5, 6]
+        assert len(session.graph.get_operations()) == num_ops and session.graph.finalized
     with tf.Graph().as_default(), pytest.raises(ValueError, match="in a graph needs a session"):
         sok.dump(tmp_path, sok.DynamicVariable(2))
 

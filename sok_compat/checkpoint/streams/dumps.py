@@ -20,6 +20,7 @@ from sok_compat.checkpoint.streams.streamed_save import (
 from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.graphs import state_of
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
@@ -179,7 +180,7 @@ def _ops_in(graph, make, tables):
     known = state_of(graph).dumps
     key = (make, *((each.table.table_name, each.description()) for each in tables))
     if key not in known:
-        with graph.as_default():
+        with members.extending(graph):
             path = tf.compat.v1.placeholder(tf.string, [])
             known[key] = path, make(path, tables), _bytes_of(tables)
     return known[key]

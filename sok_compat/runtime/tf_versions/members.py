@@ -25,6 +25,19 @@ def control_flow_context(graph_or_op: tf.Graph | tf.Operation) -> Any:
 
 
 @contextlib.contextmanager
+def extending(graph: tf.Graph) -> Iterator[None]:
+    """Context that adds ops to a graph, also to one that a session for training has finalized."""
+    is_final = graph.finalized
+    graph._unsafe_unfinalize()
+    try:
+        with graph.as_default():
+            yield
+    finally:
+        if is_final:
+            graph.finalize()
+
+
+@contextlib.contextmanager
 def outside_loop(loop: Any) -> Iterator[None]:
     """Context that adds ops to what is around a loop of TensorFlow 1, the one being built."""
     loop.Exit()

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.ranks.horovod.communicator import is_broadcast
+from sok_compat.runtime.tf_versions import members
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.plane_variable import PlaneVariable
 from sok_compat.tables.rows.row_generations import have_generations, rows_of_ids
@@ -209,10 +210,7 @@ def scatter(
 
 
 def load(table: TableInterface, value: Any, session: tf.compat.v1.Session | None = None) -> None:
-    """As a variable's, without a hash index: assigns `value` [capacity, dim]; with one, raises.
-
-    In a graph the first call adds two ops, so it has to come before the graph is finalized.
-    """
+    """As a variable's, without a hash index: assigns `value` [capacity, dim]; with one, raises."""
     if table.use_hash_index:
         raise_undefined(table, "load")
     if tf.executing_eagerly():
@@ -225,7 +223,7 @@ def load(table: TableInterface, value: Any, session: tf.compat.v1.Session | None
             "`with session.as_default()`"
         )
     if table.load_ops is None:
-        with session.graph.as_default(), tf.control_dependencies(None):
+        with members.extending(session.graph), tf.control_dependencies(None):
             given = tf.compat.v1.placeholder(tf.float32, table.shape)
             table.load_ops = given, table.assign(given, read_value=False)
     given, assigned = table.load_ops
