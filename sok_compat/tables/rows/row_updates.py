@@ -35,7 +35,7 @@ _OF_GRADIENTS = ("add", "sub", "update")
 def are_kept_rows(value: Any) -> bool:
     """Whether a value to assign is an array, a variable or a placeholder.
 
-    Keras's set_weights and `.h5` files assign these, and optimizers with use_ema.
+    Keras's set_weights and `.h5` files assign these.
     """
     return not isinstance(value, tf.Tensor) or _is_fed(value)
 
@@ -55,8 +55,8 @@ def raise_for_kept_rows(value: Any, name: str, words: Words) -> None:
     raise NotImplementedError(
         f"{name} cannot be assigned rows that were kept elsewhere ({kind}), as they do not tell "
         "their keys: "
-        f"save and restore tables with {words.save}. If Keras did it: set_weights, .h5 files, "
-        "EarlyStopping(restore_best_weights=True) and optimizers with use_ema work on tables with "
+        f"save and restore tables with {words.save}. If Keras did it: set_weights, .h5 files "
+        "and EarlyStopping(restore_best_weights=True) work on tables with "
         f"{words.without_index} only"
     )
 

@@ -18,7 +18,7 @@ from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import Variable, keras_3, members
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.shown_rows import showing_some_rows
-from sok_compat.tables.slots.slot_creation import make_slot
+from sok_compat.tables.slots.slot_creation import make_slot, raise_for_average
 from sok_compat.tables.slots.slot_variable import SlotVariable
 
 if TYPE_CHECKING:
@@ -161,6 +161,8 @@ def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
                 f"{table.table_name}: leave it out, and use larger batches"
             )
         slot = kwargs["name"].removeprefix(before)
+        if slot == "average":
+            raise_for_average(table)
         made = make_slot(table, f"{table.table_name}/{slot}", kwargs["initial_value"])
         members.save_mark_of(made, "IS_SAVED_WITH_TABLE")
         return made

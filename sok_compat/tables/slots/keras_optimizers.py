@@ -30,7 +30,11 @@ from sok_compat.tables.rows.optimizer_updates import maker_of
 from sok_compat.tables.rows.row_generations import rows_of_gradient
 from sok_compat.tables.rows.shown_rows import showing_rows_in_use, showing_some_rows
 from sok_compat.tables.slots.keras_3_tables import adapt_optimizers_of_keras_3, check_optimizer
-from sok_compat.tables.slots.slot_creation import make_slot_or_variable, raise_for_slot
+from sok_compat.tables.slots.slot_creation import (
+    make_slot_or_variable,
+    raise_for_average,
+    raise_for_slot,
+)
 from sok_compat.tables.slots.slot_names import owner_by_name
 from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.slots.stock_slots import has_slots_saved_with_it, slots_apart
@@ -87,13 +91,15 @@ def _build_planes(
 def _make_variable(
     tables: Sequence[TableInterface], next_creator: Callable[..., Any], **kwargs: Any
 ) -> tf.Variable:
+    average_of = kwargs.get("initial_value")
+    if isinstance(average_of, TableInterface):
+        raise_for_average(average_of)
     variable = make_slot_or_variable(tables, next_creator, kwargs)
     table = owner_by_name(kwargs.get("name") or "", tables)
     if table is None or isinstance(variable, SlotVariable) or not variable.shape.rank:
         return variable
     has_rows = variable.shape[0] in (table.shape[0], table.capacity)
-    is_average = kwargs.get("initial_value") is table  # updates do not compute with it
-    if has_rows and not is_average:
+    if has_rows and average_of is not table:
         raise_for_slot(table, variable.name)
     return variable
 

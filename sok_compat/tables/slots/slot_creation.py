@@ -69,6 +69,21 @@ def raise_for_slot(table: TableInterface, name: str) -> NoReturn:
     )
 
 
+def raise_for_average(table: TableInterface) -> None:
+    """Refuses the average that an optimizer with use_ema keeps of a table, as it is made.
+
+    Raises:
+      NotImplementedError: the table has a hash index: at the end of training averages replace rows,
+        and those of keys that came later would have started from zeros.
+    """
+    if table.use_hash_index:
+        raise NotImplementedError(
+            f"use_ema of an optimizer would replace the rows of the table {table.table_name} by "
+            "averages, and its keys come later than these begin: make the optimizer without it. "
+            f"It works on tables with {table.words.without_index}"
+        )
+
+
 def _is_average(initial_value: Any, table: TableInterface) -> bool:
     """Whether a slot starts as its table, as an average, whose updates raise."""
     if tf.executing_eagerly() or not isinstance(initial_value, tf.Tensor):

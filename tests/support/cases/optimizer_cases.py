@@ -238,7 +238,6 @@ KERAS_OPTIMIZERS = [
     _keras("keras.Adam", lambda: keras.optimizers.Adam(0.01)),
     _keras("keras.Adam-amsgrad", lambda: keras.optimizers.Adam(0.01, amsgrad=True)),
     _keras("keras.Adam-clipnorm", lambda: keras.optimizers.Adam(0.01, clipnorm=0.1)),
-    _keras("keras.Adam-ema", lambda: keras.optimizers.Adam(0.01, use_ema=True)),
     _keras("keras.AdamW", lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1), True),
     _keras("keras.Adamax", lambda: keras.optimizers.Adamax(0.01)),
     _keras("keras.Nadam", lambda: keras.optimizers.Nadam(0.01)),
