@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.tables import Table
 from tests.support.assertions import assert_close
 from tests.support.cases.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
+from tests.support.lookups import lookup
 from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
 
@@ -82,6 +84,31 @@ def test_equals_ordinary_variables(case, mode):
     for layer, variable, start in zip(layers, plain, before):
         assert_close(layer(EVERY_KEY, training=False), variable)
         assert np.abs(variable.numpy() - start).max() > 1e-3
+
+
+@pytest.mark.parametrize("as_function", [False, True])
+@pytest.mark.parametrize("optimizer", ["Adam", "Adagrad", "RMSprop"])
+def test_keys_of_two_lookups_of_a_step(optimizer, as_function):
+    """The gradient has two slices of a row, whose sum is squared, not each by itself."""
+    make, rows = getattr(keras.optimizers, optimizer), []
+    table, plain = Table(NUM_KEYS, DIM, "ones"), tf.Variable(tf.ones([NUM_KEYS, DIM]))
+    for variable, look_up in (
+        (table, functools.partial(lookup, table, insert=True)),
+        (plain, lambda keys: tf.one_hot(keys, NUM_KEYS) @ plain),
+    ):
+        look_up(tf.constant(EVERY_KEY))
+
+        def step(variable, look_up, by):
+            with tf.GradientTape() as tape:
+                first, second = look_up(tf.constant([1, 2])), look_up(tf.constant([1, 3]))
+                loss = tf.reduce_sum(first) + 2 * tf.reduce_sum(second)
+            by.apply_gradients([(tape.gradient(loss, variable), variable)])
+
+        train, by = tf.function(step) if as_function else step, make(0.1)
+        for _ in range(3):
+            train(variable, look_up, by)
+        rows.append(look_up(tf.constant(EVERY_KEY)))
+    assert_close(*rows)
 
 
 def training_in_a_graph(sok, optimizer, table, in_scope):

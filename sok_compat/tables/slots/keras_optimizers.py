@@ -28,6 +28,7 @@ from sok_compat.runtime.tf_versions import (
 from sok_compat.tables.interface import TableInterface
 from sok_compat.tables.rows.optimizer_updates import maker_of
 from sok_compat.tables.rows.row_generations import rows_of_gradient
+from sok_compat.tables.rows.row_ids import rows_are_distinct
 from sok_compat.tables.rows.shown_rows import showing_rows_in_use, showing_some_rows
 from sok_compat.tables.slots.keras_3_tables import adapt_optimizers_of_keras_3, check_optimizer
 from sok_compat.tables.slots.slot_creation import (
@@ -137,6 +138,8 @@ def _of_rows_in_use(table: TableInterface, update: Callable[..., Any]) -> Callab
         if any(_updates_rows_of_batch(optimizer, gradient) for gradient in gradients):
             return update(table, *args, **kwargs)
         gradients = [rows_of_gradient(table, gradient) for gradient in gradients]
+        if _is_of_keras_3(optimizer):
+            gradients = list(map(_with_distinct_rows, gradients))
         with showing_rows_in_use(table) as rows:
             return update(table, *map(rows.localized, gradients), *others, **kwargs)
 
@@ -163,6 +166,16 @@ def _optimizer_of(update):
     maker = maker_of(update)
     is_of_keras_2 = has_keras_2 and isinstance(maker, keras_optimizers.Optimizer)
     return maker if is_of_keras_2 or _is_of_keras_3(maker) else None
+
+
+@tf.autograph.experimental.do_not_convert
+def _with_distinct_rows(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
+    """Adds up slices of the same row, as of two lookups: Keras 2 does so, Keras 3 squares each."""
+    if not isinstance(gradient, tf.IndexedSlices) or rows_are_distinct(gradient.indices):
+        return gradient
+    row_ids, places = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(row_ids))
+    return tf.IndexedSlices(values, row_ids, gradient.dense_shape)
 
 
 @tf.autograph.experimental.do_not_convert
