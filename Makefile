@@ -17,6 +17,7 @@ PYTHON := $(or $(PYTHON),python3)
 TENSORFLOW := $(or $(TENSORFLOW),$(shell $(PYTHON) cmake/tensorflow_install.py --default 2>/dev/null))
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SHOW := @$(PYTHON) cmake/progress.py  # what takes long, with how far it is
 
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
@@ -42,7 +43,7 @@ test pytest-gpu-kernels pytest-layers: export PYTHONDONTWRITEBYTECODE :=
 PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 TESTS := -m "not thorough" --at-most 2
-test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, with some of their parameters
+test: build $(VENV)/.tests $(VENV)/.horovod  ## the Python tests against the installed wheel, with some of their parameters
 	$(PYTEST) $(TESTS) $(PYTEST_ARGS)
 
 # The other tested TensorFlow has an environment of its own, without Horovod, and a wheel without the CUDA code, which
@@ -60,7 +61,7 @@ GPU_KERNEL_TESTS := tests/conformance $(addprefix tests/layers/test_,equals_tens
   row_updates.py) $(addprefix tests/saver/test_,incremental_saver.py saving_steps.py) \
   $(addprefix tests/optimizers/test_,rows_in_use.py sok_optimizers.py)
 
-pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
+pytest-gpu-kernels: build $(VENV)/.tests $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
 	build=$$($(BIN)/python cmake/build_backend.py) && \
 	$(BIN)/cmake --build $$build --target _ops_host_queue _engine_host_queue && \
 	$(PYTEST) --gpu-kernels $$build/_ops_host_queue.so $(TESTS) $(GPU_KERNEL_TESTS) $(PYTEST_ARGS) && \
@@ -75,11 +76,11 @@ else
 endif
 
 .PHONY: pytest-layers
-pytest-layers: build
+pytest-layers: build $(VENV)/.tests
 	$(PYTEST) $(TESTS) $(OTHER_TESTS) $(PYTEST_ARGS)
 
 CASES := 10000
-fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error
+fuzz: build $(VENV)/.tests  ## CASES layers and inputs at random, right and wrong: a right result or a clear error
 	$(BIN)/python -m tests.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 # One CUDA architecture: each one more takes minutes.
@@ -91,7 +92,7 @@ check: before-tests test pytest-gpu-kernels pytest-other  ## everything, as the 
 # Two at a time, as downloads, linters, links and Horovod's largest file leave a processor idle; one pip at a time in an
 # environment: Horovod, then the wheel.
 .PHONY: before-tests build-other
-before-tests: $(VENV)/.tensorflow $(VENV)/.tools $(VENV)/.lint
+before-tests: $(VENV)/.tensorflow $(VENV)/.tests $(VENV)/.lint
 	$(MAKE) --no-print-directory -j2 --output-sync=target BEFORE_WHEEL=$(VENV)/.horovod \
 	  cuda-check lint docs sanitize build-other
 
@@ -117,29 +118,32 @@ movielens: build  ## train the MovieLens example on ml-100k: DATA=path, or from 
 $(VENV)/.created:
 	@$(PYTHON) cmake/tensorflow_install.py --check "$(TENSORFLOW)"
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) --upgrade pip
+	$(SHOW) "renewing pip in $(VENV)" $(PIP_INSTALL) --upgrade pip
 	@touch $@
 
+# Companions come without their dependency `tensorflow`, which would be installed over tensorflow-cpu.
 $(VENV)/.tensorflow: $(VENV)/.created
-	@echo "downloading TensorFlow $(TENSORFLOW) into $(VENV): about 500 MB"
-	$(PIP_INSTALL) tensorflow-cpu==$(TENSORFLOW)
-	@# Without its dependency `tensorflow`, which would be installed over tensorflow-cpu.
+	$(SHOW) "downloading TensorFlow $(TENSORFLOW) into $(VENV): about 500 MB" $(PIP_INSTALL) tensorflow-cpu==$(TENSORFLOW)
 	@for package in $$($(PYTHON) cmake/tensorflow_install.py --companions $(TENSORFLOW)); do \
 	  $(PIP_INSTALL) --no-deps "$$package" || exit 1; \
 	done
 	@touch $@
 
-$(VENV)/.tools: requirements-dev.txt $(VENV)/.created
-	$(PIP_INSTALL) --requirement $<
+$(VENV)/.tools: requirements-build.txt $(VENV)/.created
+	$(SHOW) "installing $< into $(VENV)" $(PIP_INSTALL) --requirement $<
+	@touch $@
+
+$(VENV)/.tests: requirements-dev.txt $(VENV)/.tools
+	$(SHOW) "installing $< into $(VENV)" $(PIP_INSTALL) --requirement $<
 	@touch $@
 
 $(VENV)/.lint: requirements-lint.txt $(VENV)/.created
-	$(PIP_INSTALL) --requirement $<
+	$(SHOW) "installing $< into $(VENV)" $(PIP_INSTALL) --requirement $<
 	@touch $@
 
 $(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools | $(BEFORE_WHEEL)
 	@rm -f $(VENV)/.installed*
-	@$(BIN)/python cmake/progress.py "compiling sok_compat for TensorFlow $(TENSORFLOW): minutes at first" \
+	$(SHOW) "compiling sok_compat for TensorFlow $(TENSORFLOW): minutes at first" \
 	  $(PIP_INSTALL) -vv --no-build-isolation --no-deps --force-reinstall \
 	  -Ccmake.define.SOK_CUDA=$(SOK_CUDA) $(foreach part,TESTS BENCHMARKS,-Ccmake.define.SOK_CUDA_$(part)=OFF) .
 	@touch $@
@@ -224,7 +228,7 @@ else
 endif
 	@touch $@
 
-bench: core-bench build $(VENV)/.peer  ## speed of the core, and beside others; with Horovod, of several ranks
+bench: core-bench build $(VENV)/.tests $(VENV)/.peer  ## speed of the core, and beside others; with Horovod, of several ranks
 	$(BIN)/python -m benchmarks --keep
 	$(BIN)/python -m benchmarks.communication
 
@@ -315,10 +319,10 @@ gpu-report:  ## on a GPU: all of these within ten minutes, into one report; OUT=
 # --- Horovod: built against the TensorFlow in the environment, never from a cached wheel ---
 # MPI=1: with MPI beside Gloo, by the MPI of requirements-dev.txt.
 horovod: $(VENV)/.horovod$(if $(MPI),-mpi)  ## install Horovod with Gloo into the virtual environment; MPI=1: with MPI, too
+$(VENV)/.horovod-mpi: $(VENV)/.tests
 $(VENV)/.horovod $(VENV)/.horovod-mpi: $(VENV)/.tensorflow $(VENV)/.tools
-	@echo "building Horovod for TensorFlow $(TENSORFLOW): minutes"
-	$(PIP_INSTALL) "setuptools<81" wheel
-	MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) $(BIN)/python cmake/horovod_install.py $(if $(MPI),--mpi)
+	$(SHOW) "installing what builds Horovod" $(PIP_INSTALL) "setuptools<81" wheel
+	@MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) $(BIN)/python cmake/horovod_install.py $(if $(MPI),--mpi)
 	@touch $(VENV)/.horovod $@
 
 clean:  ## remove what was built; the virtual environments stay

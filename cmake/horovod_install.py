@@ -13,6 +13,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import progress
 import tensorflow_install
 
 REQUIREMENT = "horovod==0.28.1"
@@ -54,11 +55,12 @@ def main(arguments: list) -> None:
         sources = unpack(download(Path(directory)))
         for change in changes_for(install.version, os.environ):
             replace_line(sources, *change)
-        subprocess.run(
-            [*_pip("install"), str(sources)],  # builds a directory anew each time
-            env=build_environment(os.environ, has_mpi),
-            check=True,
+        status = progress.run(
+            f"building {REQUIREMENT} for TensorFlow {install.version}: minutes",
+            [*_pip("install"), "--verbose", str(sources)],  # builds a directory anew each time
+            build_environment(os.environ, has_mpi),
         )
+    sys.exit(status)
 
 
 def changes_for(tensorflow_version: str, environment: dict) -> list:
@@ -73,7 +75,7 @@ def changes_for(tensorflow_version: str, environment: dict) -> list:
 
 def download(directory: Path) -> Path:
     """The archive of Horovod's sources, from the package index."""
-    options = ["--no-deps", "--no-binary", "horovod", "--dest", str(directory)]
+    options = ["--quiet", "--no-deps", "--no-binary", "horovod", "--dest", str(directory)]
     command = [*_pip("download"), *options, REQUIREMENT]
     subprocess.run(command, env=build_environment(os.environ), check=True)
     return next(directory.glob("horovod-*.tar.gz"))
@@ -123,7 +125,7 @@ def build_environment(environment: dict, has_mpi: bool = False) -> dict:
 
 
 def _pip(command: str) -> list:
-    options = ["--quiet", "--disable-pip-version-check", "--no-build-isolation"]
+    options = ["--disable-pip-version-check", "--no-build-isolation"]
     return [sys.executable, "-m", "pip", command, *options]
 
 
