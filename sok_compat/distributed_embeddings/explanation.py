@@ -8,6 +8,7 @@ import dataclasses
 import html
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
@@ -125,8 +126,9 @@ def _as_text(strategy: DistEmbeddingStrategy) -> str:
             for rank, load in enumerate(loads)
         ),
     ]
+    title = f"strategy {strategy.strategy!r}, {strategy.world_size} ranks, {strategy.workload}"
     text = [
-        f"strategy {strategy.strategy!r}, {strategy.world_size} ranks, {strategy.workload}",
+        *textwrap.wrap(title, 100, subsequent_indent="  "),
         *_aligned(lines),
         "each rank, including its requests of others:",
         *_aligned(totals),

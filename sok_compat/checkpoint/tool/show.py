@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 
 from sok_compat.checkpoint.files.increments import increments_of
 from sok_compat.checkpoint.files.saved_tables import open_saved
@@ -23,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     if not saved.tables and saved.base is None:
         print("  no table in it")
     if saved.others:
-        print(f"  {_others(saved)}")
+        print(_others(saved))
     for prefix in increments_of(saved.bundle) if saved.bundle is not None else ():
         print(f"  increment {prefix}")
     if options.no_verify:
@@ -78,7 +79,9 @@ def _others(saved):
     num_bytes = sum(saved.bundle.tensors[name].num_bytes for name in saved.others)
     names = ", ".join(saved.others[:_MOST_NAMES])
     more = f" and {len(saved.others) - _MOST_NAMES} more" * (len(saved.others) > _MOST_NAMES)
-    return f"{counted(len(saved.others), 'other tensor')}, {bytes_text(num_bytes)}: {names}{more}"
+    text = f"  {counted(len(saved.others), 'other tensor')}, {bytes_text(num_bytes)}: {names}{more}"
+    unbroken = {"break_long_words": False, "break_on_hyphens": False}  # names
+    return textwrap.fill(text, 100, subsequent_indent="    ", **unbroken)
 
 
 def _verified(saved):

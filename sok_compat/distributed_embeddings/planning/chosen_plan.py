@@ -228,7 +228,7 @@ def _why(cuts: ColumnCuts, place: int, cost: TableCosts, name: str) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds * 1e6:.3g} us"
+    return f"{seconds * 1e6:,.1f} us"
 
 
 def _size(num_bytes: float) -> str:
