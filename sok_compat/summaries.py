@@ -27,6 +27,7 @@ _FIGURES_OF_FILES = (
     "megabytes_read_per_step",
     "megabytes_written_per_step",
 )
+_MOVED = ("saves/seconds", "saves/megabytes", "restores/seconds", "restores/megabytes")
 _STATISTICS = (  # as the op library
     "keys", "rows", "evicted", "waiting", "capacity", "bytes", "resident_bytes", "file_bytes",
     "rows_requested", "rows_missed", "bytes_read", "bytes_written",
@@ -84,7 +85,8 @@ def summarize_tables(
     keys that a filter counts but that have no row, and the share of keys that have one. With
     several ranks also the megabytes that this rank has sent for lookups, a step. For tables in
     files also the megabytes in memory, the share of rows that lookups found there since the last
-    figures, and the megabytes read and written, a step.
+    figures, and the megabytes read and written, a step. Of this process's saves and restores the
+    seconds and megabytes since it started, as `stats` has them.
 
     In a graph call it once, after the optimizer has made its slots. The summaries are in
     GraphKeys.SUMMARIES: `merge_all`, MonitoredTrainingSession and Estimators write them. In eager
@@ -120,6 +122,9 @@ def summarize_tables(
         sent_by = _Sent() if in_graph else _eager_sent
         sent = tf.numpy_function(sent_by, [tf.cast(step, tf.int64)], tf.float32)
         written.append(_write("between_ranks/megabytes_per_step", sent, step, in_graph))
+    moved = tf.numpy_function(_moved, [], tf.float32)
+    for i, name in enumerate(_MOVED):
+        written.append(_write(name, moved[i], step, in_graph))
     return tf.compat.v1.summary.merge(written) if in_graph else None
 
 
@@ -170,6 +175,12 @@ class _Sent:
 
     def __call__(self, step: np.ndarray) -> np.ndarray:
         return np.float32(self._rate(int(step), communication_stats().payload_bytes / 1e6))
+
+
+def _moved() -> np.ndarray:
+    """_MOVED, of this process since it started."""
+    both = (each.figures() for each in (saved, restored))
+    return np.float32([x for each in both for x in (each["seconds"], each["bytes"] / 1e6)])
 
 
 _eager_figures: dict[int, _FiguresOf] = {}  # by the table's id

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of tables: `stats`, TensorBoard and Prometheus."""
 
+import collections
 import threading
 
 import numpy as np
@@ -35,14 +36,14 @@ def test_in_a_graph(graph):
     with sok_compat.OptimizerScope([table]):
         train = optimizer.apply_gradients([(gradient, table)], global_step=step)
     merged = summarize_tables()
-    assert len(tf1.get_collection(tf1.GraphKeys.SUMMARIES)) == 6
+    assert len(tf1.get_collection(tf1.GraphKeys.SUMMARIES)) == 6 + 4
     with initialized_session(graph) as session:
         session.run(merged)
         for each in ([1, 2], [2, 3], [1, 4]):
             session.run(train, {keys: each})
         found = written(session.run(merged))
         num_bytes = stats()["tables"]["counted"]["bytes"]
-    assert found == {
+    assert {tag: value for tag, value in found.items() if "counted" in tag} == {
         "counted/keys": 2,
         "counted/megabytes": pytest.approx(num_bytes / 1e6),
         "counted/new_keys_per_step": pytest.approx(2 / 3),
@@ -67,6 +68,49 @@ def test_in_eager_mode(tmp_path):
     assert [found[step, "limited/keys"] for step in (0, 1, 3)] == [3, 4, 4]
     assert [found[step, "limited/new_keys_per_step"] for step in (0, 1, 3)] == [0, 3, 1.5]
     assert np.allclose([found[step, "limited/evicted_keys_per_step"] for step in (1, 3)], [2, 1.5])
+
+
+@pytest.mark.parametrize("history", [KeyHistory(2), KeyHistory(max_keys=8), None])
+def test_tensorboard_gets_what_stats_has(graph, tmp_path, history):
+    """Each figure, or what it sums up to over the steps."""
+    save_tables_in_checkpoints()
+    options = {} if history else {"storage_path": str(tmp_path), "memory_bytes": 2**20}
+    table = Table(None, 2, "ones", name="compared", history=history, **options)
+    keys = tf1.placeholder(tf.int64, [None])
+    (rows,) = lookup_group([Lookup(table, keys)], WITH_GRADIENT)
+    step = tf1.train.create_global_step()
+    (gradient,) = tf.gradients(rows, [table])
+    optimizer = tf1.train.GradientDescentOptimizer(0.1)
+    train = optimizer.apply_gradients([(gradient, table)], global_step=step)
+    merged, saver = summarize_tables(), tf1.train.Saver()
+    sums = collections.Counter()
+    with initialized_session(graph) as session:
+        session.run(merged)
+        for number in range(5):
+            session.run(train, {keys: range(2 * number, 2 * number + 6)})
+            path = saver.save(session, str(tmp_path / "model"))
+            if number == 0:
+                saver.restore(session, path)
+            found, figures = written(session.run(merged)), stats()
+            for tag, value in found.items():
+                sums[tag] += value
+    of = figures["tables"]["compared"]
+    expected = {
+        "keys": of["keys"], "megabytes": of["bytes"] / 1e6, "keys_without_row": of["waiting"],
+        "share_of_keys_with_row": of["keys"] / (of["keys"] + of["waiting"]),
+    }  # fmt: skip
+    rates = {"new_keys": of["keys"] + of["evicted"], "evicted_keys": of["evicted"]}
+    if history is None:
+        expected["resident_megabytes"] = of["resident_bytes"] / 1e6
+        rates["megabytes_read"] = of["bytes_read"] / 1e6
+        rates["megabytes_written"] = of["bytes_written"] / 1e6
+        assert found["compared/share_of_rows_found_in_memory"] == 1 and of["rows_missed"] == 0
+    assert {name: found[f"compared/{name}"] for name in expected} == pytest.approx(expected)
+    summed = {name: sums[f"compared/{name}_per_step"] for name in rates}
+    assert summed == pytest.approx(rates)
+    for what in ("saves", "restores"):
+        assert found[f"{what}/seconds"] == pytest.approx(figures[what]["seconds"])
+        assert found[f"{what}/megabytes"] == pytest.approx(figures[what]["bytes"] / 1e6)
 
 
 def test_what_cannot_be_summarized(graph):
