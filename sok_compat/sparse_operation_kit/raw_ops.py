@@ -91,7 +91,7 @@ def dummy_var_initialize(
     API of SparseOperationKit 2.
 
     Args:
-      handle: of dummy_var_handle.
+      handle: of dummy_var_handle, a scalar.
       initializer: as of DynamicVariable, or a tensor, whose first element when this runs fills the
         rows.
       var_type: 'hbm' (also '') or 'hybrid'.

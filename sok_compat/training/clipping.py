@@ -36,7 +36,7 @@ def clip_by_global_norm(
         a tf.function that gets gradients as arguments.
 
     Returns:
-      (clipped, norm), clipped as t_list.
+      (clipped, norm): as t_list, and a scalar.
 
     Raises:
       ValueError: the numbers of variables and gradients differ.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Docstrings of public names: whose API a name is, each argument, and what is returned."""
+"""Docstrings of public names: whose API a name is, each argument with its unit, what is returned,
+shapes and errors."""
 
 import ast
 import re
@@ -15,6 +16,15 @@ ORIGIN = re.compile(
 )
 ARGS = re.compile(r"^ *Args:\n((?: +\S.*\n|\n)*)", re.MULTILINE)
 HEADS = re.compile(r"^ +(\*{0,2}\w+(?:,\s+\*{0,2}\w+)*): ", re.MULTILINE)
+QUANTITIES = re.compile(
+    r"(?:^|_)(?:capacity|secs|seconds|bytes|freq|threshold|\w*steps|\w*size)(?:_|$)"
+)
+UNITS = re.compile(
+    r"rows|keys|samples|floats|elements|batches|columns|ranks|ids|seconds|bytes|steps|times|norm|"
+    r"datetime|ignored|\bas (a|for|there)\b"
+)
+TENSORS = re.compile(r"\b(tf\.\w*Tensor|np\.ndarray)\b")
+SHAPES = re.compile(r"\[[^]]*\]|\b(shapes?|scalars?|vectors?|rows|copy of|values? of|As)\b")
 HOMES = {
     found: name
     for reference in REFERENCES.values()
@@ -34,7 +44,38 @@ def called(node):
     return inits[0] if inits else None
 
 
-@pytest.mark.parametrize("place", HOMES, ids=HOMES.values())
+PLACES = pytest.mark.parametrize("place", HOMES, ids=HOMES.values())
+
+
+def arguments(node):
+    """{argument of a function: what its docstring says of it}."""
+    found, heads = {}, []
+    for line in "".join(ARGS.findall(ast.get_docstring(node) + "\n")).splitlines():
+        if head := HEADS.match(line):
+            heads = re.findall(r"\w+", head[1])
+            line = line[head.end() :]
+        for name in heads:
+            found[name] = f"{found.get(name, '')} {line.strip()}"
+    return found
+
+
+@PLACES
+def test_errors_shapes_and_units(place):
+    node = node_of(*place)
+    function = called(node)
+    if function is None:
+        return
+    text = f"{ast.get_docstring(node)}\n{ast.get_docstring(function)}"
+    if any(isinstance(each, ast.Raise) for each in ast.walk(function)):
+        assert re.search("raises", text, re.IGNORECASE), "say which errors it raises"
+    types = [each.annotation for each in ast.walk(function.args) if isinstance(each, ast.arg)]
+    types = " ".join(ast.unparse(each) for each in (*types, function.returns) if each)
+    assert not TENSORS.search(types) or SHAPES.search(text), "say the shapes of tensors"
+    for name, said in arguments(function).items() if ast.get_docstring(function) else ():
+        assert not QUANTITIES.search(name) or UNITS.search(said), f"say the unit of {name}: {said}"
+
+
+@PLACES
 def test_docstring_of_a_public_name(place):
     node = node_of(*place)
     text = " ".join(ast.get_docstring(node).split())

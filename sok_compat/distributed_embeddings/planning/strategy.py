@@ -84,10 +84,10 @@ class DistEmbeddingStrategy:
             workload, so that the busiest rank has the least to do: some whole on every rank, some
             cut by rows, the others cut by columns as needed.
           input_table_map: for each input, the index of its table; None: one input for each table.
-          column_slice_threshold: larger tables are cut by columns; None: tables are cut if there
-            are fewer than ranks.
-          row_slice_threshold: tables of at least this size are cut by rows.
-          data_parallel_threshold: tables of at most this size are whole on every rank.
+          column_slice_threshold: elements; larger tables are cut by columns. None: tables are cut
+            if there are fewer than ranks.
+          row_slice_threshold: elements; tables of at least as many are cut by rows.
+          data_parallel_threshold: elements; tables of at most as many are whole on every rank.
           gpu_embedding_size: most floats of tables cut by columns on a rank's GPU.
           workload: for 'auto' and `costs`; None: Workload().
           columns_only: with 'auto', no table is whole on every rank or cut by rows.

@@ -76,7 +76,7 @@ def read_var_no_copy(variable: tf.Variable) -> tf.Tensor:
     This is TensorFlow's own read, which copies nothing.
 
     Args:
-      variable: any variable of TensorFlow.
+      variable: any variable of TensorFlow, of any shape.
     """
     return tf.convert_to_tensor(variable)
 
