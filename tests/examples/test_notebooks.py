@@ -42,6 +42,11 @@ def test_all_notebooks_are_run():
     assert [path.stem for path in NOTEBOOKS] == sorted(PRINTED)
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_outputs_need_no_scrolling(path):
+    assert max(map(len, shown(path).splitlines()), default=0) <= 120
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs(tmp_path, path):
