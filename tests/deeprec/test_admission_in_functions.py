@@ -83,3 +83,41 @@ def test_rows_that_a_function_has_found_are_kept_until_the_step_ends(graph):
         slow.join()
         session.run(train, {ids: [7]})
         assert session.run(row_id, {ids: [7]}).tolist() == [0]
+
+
+@pytest.mark.parametrize("gradients", [1, 2])
+def test_tapes_count_keys_once(graph, gradients):
+    variable = get_variable(filter_option=CounterFilter(2))
+    ids = tf1.placeholder(tf.int64, [None])
+    with tf.GradientTape(persistent=True) as tape:
+        rows = tf.nn.embedding_lookup(variable, ids)
+        losses = [tf.reduce_sum(rows * factor) for factor in (1.0, 2.0)[:gradients]]
+    optimizer = tf1.train.GradientDescentOptimizer(0.25)
+    steps = [
+        optimizer.apply_gradients([(tape.gradient(loss, variable), variable)]) for loss in losses
+    ]
+    counts = variable.get_frequency([[5, 6]])
+    with initialized_session() as session:
+        session.run(steps, {ids: [5, 5, 6]})
+        assert session.run(counts).tolist() == [[2, 1]]
+        trained = 1.0 - 0.5 * sum((1.0, 2.0)[:gradients])
+        assert session.run(rows, {ids: [5, 6]})[:, 0].tolist() == [trained, 0.0]
+
+
+def test_a_tape_in_a_function_trains_as_a_graph(graph):
+    variable = get_variable(filter_option=CounterFilter(2))
+    optimizer = tf1.train.GradientDescentOptimizer(0.25)
+
+    @tf.function
+    def step(ids):
+        with tf.GradientTape() as tape:
+            rows = tf.nn.embedding_lookup(variable, ids)
+            loss = tf.reduce_sum(rows)
+        optimizer.apply_gradients([(tape.gradient(loss, variable), variable)])
+        return rows
+
+    ids = tf1.placeholder(tf.int64, [None])
+    rows = step(ids)
+    with initialized_session() as session:
+        for expected in ([0.0, 0.0], [0.0, 0.0], [0.75, 0.75], [0.5, 0.5]):
+            assert session.run(rows, {ids: [5, 6]})[:, 0].tolist() == expected

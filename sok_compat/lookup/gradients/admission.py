@@ -107,17 +107,19 @@ def remember_admission(op: tf.Operation, rows_to_train: list[tf.Tensor]) -> None
 
 def _admissions(op: tf.Operation) -> dict[Any, list[tf.Tensor]]:
     """Admissions of the graph being built, if the op is in it; else an empty dict."""
-    if tf.executing_eagerly():
+    output = op.outputs[0]
+    if tf.executing_eagerly() or not tf.is_symbolic_tensor(output):
         return {}
     graph = tf.compat.v1.get_default_graph()
-    return state_of(graph).admissions if op.graph is graph else {}
+    return state_of(graph).admissions if output.graph is graph else {}
 
 
 def _place(op: tf.Operation) -> tuple[str, Any] | None:
     """Key of an op in _admissions, with the control flow context, as tensors stay within a loop."""
-    if tf.executing_eagerly():
-        return None  # the op there has no name
-    return op.name, members.control_flow_context(tf.compat.v1.get_default_graph())
+    output = op.outputs[0]  # tf.GradientTape gives the inputs and outputs of an op without a name
+    if tf.executing_eagerly() or not tf.is_symbolic_tensor(output):
+        return None
+    return output.op.name, members.control_flow_context(tf.compat.v1.get_default_graph())
 
 
 def counted_step(graph: tf.Graph) -> tf.Tensor | tf.Variable | None:
