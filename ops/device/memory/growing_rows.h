@@ -32,29 +32,34 @@ class GrowingRows {
   /// Grows to at least min(`num_rows`, capacity) rows. Throws kOutOfMemory and leaves the plane as
   /// it was.
   void Reserve(int64_t num_rows) {
+    AddMemory(num_rows);
+    ZeroMemory();
+  }
+
+  // Reserve in two steps. Memory that was not zeroed can be returned: no kernel has used it.
+
+  void AddMemory(int64_t num_rows) {
     num_rows = std::min(num_rows, capacity_);
     if (num_rows <= num_rows_) return;
     if (num_rows > LimitRows()) {
       Throw(ErrorCode::kOutOfMemory, num_rows, " rows of ", width_,
             " numbers are more than a GPU can address");
     }
-    const int64_t bytes_before = memory_.size_bytes();
     memory_.Reserve(num_rows * RowBytes());
-    queue_.FillBytes(static_cast<char*>(memory_.data()) + bytes_before, 0,
-                     memory_.size_bytes() - bytes_before);
-    num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
   }
-
-  /// Frees the memory that Reserve added beyond `num_rows` rows. No kernel may have used it.
-  void Shrink(int64_t num_rows) {
-    memory_.Shrink(num_rows * RowBytes());
-    num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
+  void ZeroMemory() {
+    const int64_t bytes = memory_.size_bytes();
+    if (bytes == zeroed_bytes_) return;
+    queue_.FillBytes(static_cast<char*>(memory_.data()) + zeroed_bytes_, 0, bytes - zeroed_bytes_);
+    zeroed_bytes_ = bytes;
+    num_rows_ = std::min(capacity_, bytes / RowBytes());
   }
+  void ReturnMemory() { memory_.Shrink(zeroed_bytes_); }
 
   /// Frees all memory. No kernel may be using it.
   void Release() {
     memory_.Release();
-    num_rows_ = 0;
+    zeroed_bytes_ = num_rows_ = 0;
   }
 
  private:
@@ -68,6 +73,7 @@ class GrowingRows {
   int64_t capacity_;
   int64_t width_;
   Element element_;
+  int64_t zeroed_bytes_ = 0;
   int64_t num_rows_ = 0;
   typename Queue::GrowingMemory memory_;
 };
@@ -86,15 +92,13 @@ struct DevicePlanes {
   /// Grows every plane to at least `num_rows` rows, num_rows <= capacity. Throws kOutOfMemory and
   /// leaves all planes as they were: memory taken by one may be needed by another.
   void Reserve(int64_t num_rows) const {
-    std::vector<int64_t> rows_before;
-    ForEach([&](const GrowingRows<Queue>& plane) { rows_before.push_back(plane.num_rows()); });
     try {
-      ForEach([&](GrowingRows<Queue>& plane) { plane.Reserve(num_rows); });
+      ForEach([&](GrowingRows<Queue>& plane) { plane.AddMemory(num_rows); });
     } catch (const Error&) {
-      auto before = rows_before.begin();
-      ForEach([&](GrowingRows<Queue>& plane) { plane.Shrink(*before++); });
+      ForEach([](GrowingRows<Queue>& plane) { plane.ReturnMemory(); });
       throw;
     }
+    ForEach([](GrowingRows<Queue>& plane) { plane.ZeroMemory(); });
   }
 
   /// As Reserve, for future rows: at least a quarter more than there are, so that filling planes
