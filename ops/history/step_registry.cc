@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace sok {
+namespace {
+
+constexpr int64_t kLowestId = -((int64_t{1} << 32) - 1);  // that RowGenerations takes for one
+
+}  // namespace
 
 StepRegistry::Membership StepRegistry::Join(const void* identity, const void* container) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -91,8 +96,10 @@ void StepRegistry::Give(int64_t step, int64_t contents, const std::vector<int64_
 
 int64_t StepRegistry::GiveIds(int64_t step, int64_t contents, std::vector<int64_t> keys) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const auto count = static_cast<int64_t>(keys.size());
+  if (last_id_ - count < kLowestId) last_id_ = -1;
   const int64_t first_id = last_id_ - 1;
-  last_id_ -= static_cast<int64_t>(keys.size());
+  last_id_ -= count;
   Step* const waiter = step == kUnseen ? nullptr : Find(step);
   if (waiter != nullptr && !keys.empty()) {
     waiter->waiting[contents].push_back(

@@ -24,6 +24,9 @@ class StepRegistry {
   /// ever.
   static constexpr int64_t kUnseen = 0;
 
+  /// `last_id`: the ids of GiveIds descend from there.
+  explicit StepRegistry(int64_t last_id = -1) : last_id_(last_id) {}
+
   // --- from a step's first op to its end ---
 
   struct Membership {
@@ -55,7 +58,8 @@ class StepRegistry {
   /// unique to the table's contents.
   void Give(int64_t step, int64_t contents, const std::vector<int64_t>& rows);
   /// Returns an id below -1 for the first of keys that the step has counted and that have no row;
-  /// the others' descend from it. No two keys ever get the same one.
+  /// the others' descend from it. Ids begin anew after some four billion, whose steps have ended:
+  /// no two keys that wait have the same one.
   int64_t GiveIds(int64_t step, int64_t contents, std::vector<int64_t> keys);
   /// The keys to which GiveIds gave ids in this step, until it ends.
   struct KeysWithIds {
@@ -129,7 +133,7 @@ class StepRegistry {
   std::map<const void*, int64_t> numbers_;  // by identity
   std::map<int64_t, Step> steps_;           // by number
   int64_t last_number_ = kUnseen;
-  int64_t last_id_ = -1;
+  int64_t last_id_;
   int64_t now_ = 0;
   int64_t num_closed_ = 0;  // number of Close calls without Open
   Cut begun_, cut_;

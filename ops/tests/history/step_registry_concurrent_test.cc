@@ -164,6 +164,17 @@ SOK_TEST(KeysThatWaitHaveIdsInTheirStep) {
   CHECK_TRUE(registry.WaitingKeys(StepRegistry::kUnseen, 1).empty());
 }
 
+/// RowGenerations knows ids from -2^32 + 1 on.
+SOK_TEST(IdsOfKeysThatWaitBeginAnew) {
+  constexpr int64_t kLast = -((int64_t{1} << 32) - 1);
+  StepRegistry registry(kLast + 2);
+  CHECK_EQ(registry.GiveIds(StepRegistry::kUnseen, 1, {10, 20}), kLast + 1);
+  CHECK_EQ(registry.GiveIds(StepRegistry::kUnseen, 1, {30}), -2);
+  CHECK_EQ(registry.GiveIds(StepRegistry::kUnseen, 1, {40}), -3);
+  StepRegistry another(kLast + 2);
+  CHECK_EQ(another.GiveIds(StepRegistry::kUnseen, 1, {10, 20, 30}), -2);
+}
+
 SOK_TEST(StepsThatHaveNotBegunWaitWhileItIsClosed) {
   StepRegistry registry;
   Run begun(registry), saves(registry), waits(registry);
