@@ -91,6 +91,13 @@ void KeyHistory::SetRow(int64_t row_id, const KeySeen& seen) {
   }
 }
 
+void KeyHistory::SetGone(int64_t row_id) {
+  if (row_id >= num_rows_) return;  // has no history
+  KeySeen seen = WithoutHistory();
+  if (options_.limits_keys()) seen.step = kGone;
+  SetRow(row_id, seen);
+}
+
 std::vector<LastUse> KeyHistory::LeastRecentlyUsed(Call& call, Table& table, int64_t count,
                                                    int64_t before,
                                                    const std::vector<int64_t>& kept_rows) {

@@ -61,8 +61,8 @@ class KeyHistory {
     return has_it ? NumbersAt(place)[row_id] : WithoutHistory().*number.field;
   }
   void SetRow(int64_t row_id, const KeySeen& seen);
-  /// Records that a row has lost its key.
-  void SetGone(int64_t row_id) { SetRow(row_id, {0, kGone}); }
+  /// Records that a row has lost its key: the next one has no history yet.
+  void SetGone(int64_t row_id);
 
   /// With a limit of keys: up to `count` keys last used before the moment `before`, ascending by
   /// last use, then by key, except those of `kept_rows` (ascending). They are all of the

@@ -173,9 +173,7 @@ void KeyPolicy::EvictRows(Call& call, Table& table, const Evicted& gone) {
   if (gone.keys.empty()) return;
   const auto count = static_cast<int64_t>(gone.keys.size());
   table.Evict(call, count, call.OnDevice(gone.keys.data(), count));
-  for (const int64_t row_id : gone.rows) {
-    if (options().limits_keys()) history_.SetGone(row_id);
-  }
+  for (const int64_t row_id : gone.rows) history_.SetGone(row_id);
   num_evicted_ += count;
   on_evicted_(gone);
   evicted_.push_back({steps_.Now(), count});  // later: steps may have found the keys until now

@@ -229,6 +229,21 @@ SOK_TEST(OldKeysLoseTheirRows) {
   });
 }
 
+/// A key that is written, not trained, would else be as old as the one whose row it gets.
+SOK_TEST(AKeyInheritsNoHistoryWithItsRow) {
+  OnAllEngines([](const TestedEngine& engine) {
+    TableWithPolicy keys(engine, Filter(0));
+    keys.Train(Step(keys.steps), 10, {1}, {7});
+    CHECK_EQ(keys.Evict({25, 6}), 1);
+    const Step step(keys.steps);
+    CHECK_TRUE(keys.Insert(step, {2}) == (Ids{0}));
+    CHECK_EQ(keys.SeenOf(2).count, 1);
+    CHECK_EQ(keys.SeenOf(2).step, -1);
+    CHECK_EQ(keys.Evict({26, 6}), 0);
+    CHECK_EQ(keys.SeenOf(2).step, 26);
+  });
+}
+
 /// Of a key with a row, and of one that waits for one.
 SOK_TEST(GivingAKeyItsFirstStepKeepsItsOtherNumbers) {
   OnAllEngines([](const TestedEngine& engine) {
