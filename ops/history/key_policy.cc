@@ -133,6 +133,7 @@ Evicted KeyPolicy::ArriveAtLimit(Call& call, Table& table, const Planes& planes,
   history_.Reserve(call.executor(), table.Size(call).num_rows + num_keys, 0);
   Evicted victims;
   if (arrival.purpose != Arrival::Purpose::kUse) victims = ChooseVictims(call, table, arrival);
+  if (arrival.before_eviction) arrival.before_eviction(victims);
   // Inserts before it evicts: rows of evicted keys are not free before the step ends.
   if (arrival.purpose == Arrival::Purpose::kInsert) {
     table.FindOrInsert(call, arrival, planes, row_ids);

@@ -15,6 +15,12 @@
 
 namespace sok {
 
+/// Keys that have lost their rows, whose ids running steps may still use.
+struct Evicted {
+  std::vector<int64_t> keys;
+  std::vector<int64_t> rows;
+};
+
 /// Keys that come to a table in one lookup or training step; not all purposes give them rows.
 struct Arrival : KeyBatch {
   enum class Purpose {
@@ -31,15 +37,12 @@ struct Arrival : KeyBatch {
   int64_t running_step = 0;  // the step that looks them up
   int64_t since = 0;         // by KeyPolicy::Begin: when that step first used the table; 0: unused
   int64_t generation = 0;    // of the row ids of keys that keep their rows
+  /// With a limit of keys, except kUse: called with the keys that are about to lose their rows.
+  /// What it throws leaves them in the table.
+  std::function<void(const Evicted& victims)> before_eviction;
   // kTrain, on the host:
   int64_t training_step = 0;
   const int32_t* counts = nullptr;  // [num_keys], occurrences in this training step
-};
-
-/// Keys that have lost their rows, whose ids running steps may still use.
-struct Evicted {
-  std::vector<int64_t> keys;
-  std::vector<int64_t> rows;
 };
 
 /// Which keys SokEvictKeys evicts.

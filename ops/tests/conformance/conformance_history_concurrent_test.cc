@@ -328,6 +328,28 @@ SOK_TEST(RandomUsesFollowTheModel) {
       Ids evicted = keys.Arrive(step, purpose, batch).evicted.keys;
       for (const int64_t key : batch) {
         if (purpose == Purpose::kInsert || last_use.count(key) > 0) last_use[key] = {round, key};
+/// Who takes evicted rows may have no memory for them.
+SOK_TEST(AFullTableEvictsNothingThatIsNotTaken) {
+  OnAllEngines([](const TestedEngine& engine) {
+    TableWithPolicy keys(engine, Limit(2));
+    keys.Insert(Step(keys.steps), {5, 6});
+    const Step step(keys.steps);
+    for (const Purpose purpose : {Purpose::kMakeRoom, Purpose::kInsert}) {
+      Arrival arrival;
+      arrival.purpose = purpose;
+      arrival.before_eviction = [&](const Evicted& victims) {
+        CHECK_TRUE(victims.keys == (Ids{5}) && victims.rows == (Ids{0}));
+        CHECK_TRUE(keys.table.Find({5, 6, 7}) == (Ids{0, 1, kNoRow}));
+        Throw(ErrorCode::kOutOfMemory, "no memory");
+      };
+      CHECK_THROWS(ErrorCode::kOutOfMemory, (Words{"no memory"}), keys.Arrive(step, arrival, {7}));
+      CHECK_TRUE(keys.table.Find({5, 6, 7}) == (Ids{0, 1, kNoRow}));
+    }
+    CHECK_EQ(keys.num_evicted.load(), 0);
+    CHECK_TRUE(keys.Arrive(step, Purpose::kInsert, {7}).evicted.keys == (Ids{5}));
+  });
+}
+
       }
       std::set<std::pair<int64_t, int64_t>> order;
       for (const auto& each : last_use) order.insert(each.second);

@@ -171,16 +171,21 @@ void EvictForRoom(tf::OpKernelContext* ctx) {
   const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
   OpCall call(ctx);
   const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-  const Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kMakeRoom, keys);
+  Arrival arrival = resource->ArrivalOf(ctx, Arrival::Purpose::kMakeRoom, keys);
   resource->WithPlanes(call, [&](const TableView& view) {
     view.policy.KeptHistory(view.table);
-    const Evicted gone = view.Arrive(call, arrival, call.Temporary<int64_t>(arrival.num_keys));
-    const auto count = static_cast<int64_t>(gone.keys.size());
-    const int64_t dim = view.options().dim;
-    call.CopyFromHost(Data<int64_t>(Output(ctx, "evicted_keys", {count})), gone.keys.data(), count);
-    call.engine().GatherRows(call, count, call.OnDevice(gone.rows.data(), count),
-                             view.planes.rows->data(),
-                             Data<float>(Output(ctx, "evicted_rows", {count, dim})));
+    const auto output = [&](const Evicted& gone) {
+      const auto count = static_cast<int64_t>(gone.keys.size());
+      const int64_t dim = view.options().dim;
+      call.CopyFromHost(Data<int64_t>(Output(ctx, "evicted_keys", {count})), gone.keys.data(),
+                        count);
+      call.engine().GatherRows(call, count, call.OnDevice(gone.rows.data(), count),
+                               view.planes.rows->data(),
+                               Data<float>(Output(ctx, "evicted_rows", {count, dim})));
+    };
+    if (!view.limits_keys()) return output({});
+    arrival.before_eviction = output;  // without memory for the outputs, rows would be lost
+    view.Arrive(call, arrival, call.Temporary<int64_t>(arrival.num_keys));
   });
 }
 
