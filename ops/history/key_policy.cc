@@ -180,6 +180,21 @@ void KeyPolicy::EvictRows(Call& call, Table& table, const Evicted& gone) {
   evicted_.push_back({steps_.Now(), count});  // later: steps may have found the keys until now
 }
 
+Evicted KeyPolicy::Erase(Call& call, Table& table, const std::vector<int64_t>& keys) {
+  const auto num_keys = static_cast<int64_t>(keys.size());
+  const std::lock_guard<FairSharedMutex> lock(history_.mutex());
+  const std::vector<int64_t> row_ids = table.FindOnHost(call, num_keys, keys.data());
+  Evicted gone;
+  for (size_t i = 0; i < row_ids.size(); ++i) {
+    if (row_ids[i] == kNoRow) continue;
+    gone.keys.push_back(keys[i]);
+    gone.rows.push_back(row_ids[i]);
+  }
+  table.Erase(call, num_keys, call.OnDevice(keys.data(), num_keys));
+  for (const int64_t row_id : gone.rows) history_.SetGone(row_id);
+  return gone;
+}
+
 void KeyPolicy::Train(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
                       int64_t* row_ids) {
   KeyHistory& history = KeptHistory(table);

@@ -95,6 +95,10 @@ class KeyPolicy {
   /// number of keys that have lost a row.
   int64_t Evict(Call& call, Table& table, const Plane& rows, EvictionRule rule);
 
+  /// Erases those of the keys that have rows, which new keys may reuse at once: no step may be
+  /// running. Returns them; calls no on_evicted.
+  Evicted Erase(Call& call, Table& table, const std::vector<int64_t>& keys);
+
   /// Lets new keys reuse the rows of evicted keys that no step uses any more.
   void ReturnRows(Call& call, Table& table);
 

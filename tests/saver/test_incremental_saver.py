@@ -164,7 +164,8 @@ def test_other_contents_are_saved_whole(model, replace, caplog):
 
 
 def test_keys_that_are_evicted_are_gone(graph, tmp_path):
-    """Also one whose row another key has now, and one that has come again."""
+    """Also one whose row another key has now, and one that has come again. None leaves its history
+    with its row."""
     from sok_compat.runtime.op_library import ops
 
     save_tables_in_checkpoints()
@@ -176,7 +177,7 @@ def test_keys_that_are_evicted_are_gone(graph, tmp_path):
     evict = ops.sok_evict_keys(table.table_handle, tf.constant(9, tf.int64), steps_to_live=1)
     from sok_compat.checkpoint import IncrementalSaver
 
-    saver, exported = IncrementalSaver(), table.export()
+    saver, exported, seen = IncrementalSaver(), table.export(), table.key_history(keys)
     with initialized_session() as session:
         session.run(insert, {keys: [1, 2, 3, 4]})
         session.run(note, {keys: [1, 2, 3]})
@@ -188,9 +189,33 @@ def test_keys_that_are_evicted_are_gone(graph, tmp_path):
         gone = tf.train.load_variable(path, "t/gone.increment")
         assert gone.tolist() == [1, 3]
         assert sorted(session.run(exported)[0]) == [2, 4, 7]
+        assert np.array(session.run(seen, {keys: [2, 4, 7]})).tolist() == [[1, 1, 1], [-1, 9, -1]]
         session.run(insert, {keys: [1, 5]})
         saver.restore(session, path)
         assert sorted(session.run(exported)[0]) == [2, 4, 7]
+        assert np.array(session.run(seen, {keys: [2, 4, 7]})).tolist() == [[1, 1, 1], [-1, 9, -1]]
+
+
+def test_keys_that_a_followed_checkpoint_lacks_are_gone(graph, tmp_path):
+    """Also where a key with the same numbers has their row."""
+    from sok_compat.checkpoint import IncrementalSaver
+    from sok_compat.runtime.op_library import ops
+
+    save_tables_in_checkpoints()
+    table = Table(None, DIM, "ones", name="t")
+    keys = tf1.placeholder(tf.int64, [None])
+    rows = tf.ones([tf.size(keys), DIM])
+    insert = ops.sok_insert_rows(table.table_handle, keys, rows)
+    gone = tf.constant([1, 5], tf.int64)
+    change = ops.sok_apply_changes(table.table_handle, keys, rows, gone)
+    saver = IncrementalSaver()
+    with initialized_session() as session:
+        session.run(insert, {keys: [1, 2]})
+        saver.save(session, f"{tmp_path}/m", 0)
+        session.run(change, {keys: [7]})
+        path = saver.save_increment(session, f"{tmp_path}/m", 1)
+        assert keys_in(path, table) == [7]
+        assert tf.train.load_variable(path, "t/gone.increment").tolist() == [1]
 
 
 def test_what_was_not_saved_is_in_the_next_one(model, tmp_path):

@@ -244,6 +244,21 @@ SOK_TEST(AKeyInheritsNoHistoryWithItsRow) {
   });
 }
 
+SOK_TEST(ErasedKeysLeaveNoHistory) {
+  OnAllEngines([](const TestedEngine& engine) {
+    for (const HistoryOptions& history : {HistoryOptions(), Filter(0), Limit(9)}) {
+      TableWithPolicy keys(engine, history);
+      keys.Insert(Step(keys.steps), {1, 2});
+      if (history.evicts) keys.Train(Step(keys.steps), 10, {1}, {7});
+      const Evicted gone = keys.policy.Erase(*keys.tested.NewCall(), keys.table.table(), {1, 3});
+      CHECK_TRUE(gone.keys == (Ids{1}) && gone.rows == (Ids{0}));
+      CHECK_TRUE(keys.table.Find({1, 2}) == (Ids{kNoRow, 1}));
+      CHECK_TRUE(keys.Insert(Step(keys.steps), {4}) == (Ids{0}));
+      if (history.evicts) CHECK_EQ(keys.SeenOf(4).step, -1);
+    }
+  });
+}
+
 /// Of a key with a row, and of one that waits for one.
 SOK_TEST(GivingAKeyItsFirstStepKeepsItsOtherNumbers) {
   OnAllEngines([](const TestedEngine& engine) {
@@ -313,21 +328,6 @@ SOK_TEST(AFullTableChoosesBeforeItInserts) {
   });
 }
 
-/// Against a list of all keys in the order of their last uses.
-SOK_TEST(RandomUsesFollowTheModel) {
-  constexpr int64_t kMost = 500;
-  OnAllEngines([](const TestedEngine& engine) {
-    TableWithPolicy keys(engine, Limit(kMost));
-    std::map<int64_t, std::pair<int64_t, int64_t>> last_use;  // {key: (when, key)}
-    std::mt19937_64 random(7);
-    for (int64_t round = 0; round < 60; ++round) {
-      const Step step(keys.steps);
-      Ids batch(1 + random() % 90);
-      for (int64_t& key : batch) key = static_cast<int64_t>(random() % 900);
-      const Purpose purpose = round % 4 == 3 ? Purpose::kUse : Purpose::kInsert;
-      Ids evicted = keys.Arrive(step, purpose, batch).evicted.keys;
-      for (const int64_t key : batch) {
-        if (purpose == Purpose::kInsert || last_use.count(key) > 0) last_use[key] = {round, key};
 /// Who takes evicted rows may have no memory for them.
 SOK_TEST(AFullTableEvictsNothingThatIsNotTaken) {
   OnAllEngines([](const TestedEngine& engine) {
@@ -350,6 +350,21 @@ SOK_TEST(AFullTableEvictsNothingThatIsNotTaken) {
   });
 }
 
+/// Against a list of all keys in the order of their last uses.
+SOK_TEST(RandomUsesFollowTheModel) {
+  constexpr int64_t kMost = 500;
+  OnAllEngines([](const TestedEngine& engine) {
+    TableWithPolicy keys(engine, Limit(kMost));
+    std::map<int64_t, std::pair<int64_t, int64_t>> last_use;  // {key: (when, key)}
+    std::mt19937_64 random(7);
+    for (int64_t round = 0; round < 60; ++round) {
+      const Step step(keys.steps);
+      Ids batch(1 + random() % 90);
+      for (int64_t& key : batch) key = static_cast<int64_t>(random() % 900);
+      const Purpose purpose = round % 4 == 3 ? Purpose::kUse : Purpose::kInsert;
+      Ids evicted = keys.Arrive(step, purpose, batch).evicted.keys;
+      for (const int64_t key : batch) {
+        if (purpose == Purpose::kInsert || last_use.count(key) > 0) last_use[key] = {round, key};
       }
       std::set<std::pair<int64_t, int64_t>> order;
       for (const auto& each : last_use) order.insert(each.second);

@@ -201,8 +201,10 @@ void ApplyChanges(tf::OpKernelContext* ctx) {
   resource->WithRoom(call, num_keys, [](const TableView&) {});
   resource->WithAlone(call, {}, [&](const TableView& view) {
     CheckInitialRows(view.options(), keys, rows);
-    if (num_gone > 0)
-      view.table.Erase(call, num_gone, call.OnDevice(Data<int64_t>(gone), num_gone));
+    if (num_gone > 0) {
+      const int64_t* first = Data<int64_t>(gone);
+      resource->NoteGone(view.policy.Erase(call, view.table, {first, first + num_gone}));
+    }
     if (num_keys == 0) return;
     auto* row_ids = call.Temporary<int64_t>(num_keys);
     const int64_t* of_device = call.OnDevice(Data<int64_t>(keys), num_keys);

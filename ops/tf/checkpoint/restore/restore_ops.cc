@@ -98,8 +98,7 @@ class RestoreSavedOp : public SavedTableOp {
   /// Erases keys that the increment says have lost their rows.
   static void RemoveGone(OpCall& call, SavedLink& link, const TableView& fresh) {
     const std::vector<int64_t> gone = GoneKeys(link);
-    const auto count = static_cast<int64_t>(gone.size());
-    if (count > 0) fresh.table.Erase(call, count, call.OnDevice(gone.data(), count));
+    if (!gone.empty()) fresh.policy.Erase(call, fresh.table, gone);
   }
 
   /// Keys that wait for a row. One whose count is enough for the filter gets its row when it comes

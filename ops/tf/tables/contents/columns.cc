@@ -98,11 +98,15 @@ class HistorySource : public ColumnSource {
   void Set(int64_t count, const void* from, const RowAt& row_at) {
     const KeyNumber& column = kKeyNumbers[place_];
     const std::lock_guard<FairSharedMutex> lock(history_.mutex());
+    const KeySeen without = history_.OfRow(INT64_MAX);  // of a row that has none
     for (int64_t i = 0; i < count; ++i) {
       const int64_t number = static_cast<const int64_t*>(from)[i];
-      if (number < 0) continue;  // it was not recorded
       KeySeen seen = history_.OfRow(row_at(i));
-      seen.*column.field = column.with_limit ? std::min(number, latest_) : number;
+      if (number < 0) {  // it was not recorded
+        seen.*column.field = without.*column.field;
+      } else {
+        seen.*column.field = column.with_limit ? std::min(number, latest_) : number;
+      }
       history_.SetRow(row_at(i), seen);
       history_.NoteStep(seen.step);
     }

@@ -32,11 +32,8 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
     salts =
         call.engine().MakePlane({options.capacity, 1, options.use_hash_index, Element::kBfloat16});
   }
-  auto policy =
-      std::make_unique<KeyPolicy>(history, steps_->registry(), this, [this](const Evicted& gone) {
-        generations_.Evict(gone.rows);
-        fingerprints_->Gone(gone.keys, gone.rows);
-      });
+  auto policy = std::make_unique<KeyPolicy>(history, steps_->registry(), this,
+                                            [this](const Evicted& gone) { NoteGone(gone); });
   PlaneVariable fresh(std::move(rows), plane_options);
   if (!fresh.has_capacity()) plane->Reserve(rows_.num_rows());  // running steps may read these
   if (!fresh.has_capacity() && salts) salts->Reserve(rows_.num_rows());

@@ -124,6 +124,11 @@ class TableResource : public tf::ResourceBase {
   /// Waits. kFailedPrecondition if Initialize has not run.
   TableStatistics Statistics(Call& call);
   RowFingerprints& fingerprints() { return *fingerprints_; }
+  /// Called when keys of these contents have lost their rows.
+  void NoteGone(const Evicted& gone) {
+    generations_.Evict(gone.rows);
+    fingerprints_->Gone(gone.keys, gone.rows);
+  }
 
   /// KeyPolicy::Arrive for keys that need no rows.
   void Find(OpCall& call, const Arrival& arrival, int64_t* row_ids);
