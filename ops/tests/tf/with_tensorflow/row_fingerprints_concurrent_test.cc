@@ -114,6 +114,26 @@ SOK_TEST(ASaveFailsWhileAnotherIsWritten) {
   }
 }
 
+/// Keys that come and go between saves, in rows of keys that the last save has, or of none.
+SOK_TEST(OnlyKeysThatWereSavedAreGone) {
+  const auto saved = std::make_shared<RowFingerprints>();
+  Saver saver;
+  std::vector<float> rows(kRows * kDim, 1.0f);
+  saved->Gone({3}, {3});
+  saver.Compare(*saved, rows)->Commit("a");
+  for (int64_t key = 2000; key < 3000; ++key)
+    saved->Gone({key, key + 5000}, {7, kRows + (1 << 20)});
+  auto changes = saver.Compare(*saved, rows);
+  CHECK_TRUE(changes->gone_keys() == std::vector<int64_t>{2000});
+  CHECK_TRUE(RowsIn(changes->rows()) == std::vector<int64_t>{7});
+  changes.reset();  // the save fails: the key of row 9 is still in the one before
+  rows[9 * kDim] = 2.0f;
+  saver.Compare(*saved, rows).reset();
+  saved->Gone({4000}, {9});
+  changes = saver.Compare(*saved, rows);
+  CHECK_TRUE(changes->gone_keys() == (std::vector<int64_t>{2000, 4000}));
+}
+
 /// No key that goes during a save is lost: a later save reports it.
 SOK_TEST(KeysGoWhileSavesAreWritten) {
   const auto saved = std::make_shared<RowFingerprints>();

@@ -46,7 +46,7 @@ void AddHistory(KeyHistory* history, int64_t first_row, int64_t num_rows, uint64
 uint64_t Update(int64_t count, uint64_t of_interest, const uint64_t* now, uint64_t* saved) {
   uint64_t changed = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const uint64_t sum = std::max<uint64_t>(now[i], 1);  // 0 stands for rows that were not saved
+    const uint64_t sum = std::max<uint64_t>(now[i], 2);  // less stands for no sum
     const bool differs = saved[i] != sum && ((of_interest >> i) & 1) != 0;
     changed |= static_cast<uint64_t>(differs) << i;
     if (differs) saved[i] = sum;
@@ -66,7 +66,6 @@ std::string RowFingerprints::base() const {
 void RowFingerprints::Forget() {
   const std::lock_guard<std::mutex> lock(mutex_);
   ++number_;
-  is_kept_ = false;
   base_.clear();
   chunks_.clear();
   gone_.clear();
@@ -75,8 +74,11 @@ void RowFingerprints::Forget() {
 
 void RowFingerprints::Gone(const std::vector<int64_t>& keys, const std::vector<int64_t>& row_ids) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!is_kept_) return;
-  for (size_t i = 0; i < keys.size(); ++i) gone_.emplace_back(keys[i], row_ids[i]);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!WasSaved(row_ids[i])) continue;  // else those that come and go would fill the memory
+    gone_.push_back(keys[i]);
+    *SumsFrom(row_ids[i]) = kNever;  // whichever key gets the row
+  }
 }
 
 std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_rows,
@@ -86,12 +88,6 @@ std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_r
   const std::lock_guard<std::mutex> lock(mutex_);
   DropSave();
   ++number_;  // a save in progress will notice that it is not the latest, even if this one fails
-  is_kept_ = true;
-  std::vector<int64_t> gone_keys;
-  for (const auto& [key, row] : gone_) {
-    gone_keys.push_back(key);
-    *SumsFrom(row) = kNever;  // whichever key has the row now
-  }
   changed_.assign(static_cast<size_t>((num_rows + kRowsPerWord - 1) / kRowsPerWord), 0);
   auto* sums = call.Temporary<uint64_t>(std::min(num_rows, kRunRows));
   ForEachRun(num_rows, live, [&](int64_t first, int64_t count) {
@@ -107,8 +103,7 @@ std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_r
     if (history != nullptr) AddHistory(history, first, count, now);
     CompareRun(call, first, count, live, now);
   });
-  return std::unique_ptr<RowChanges>(
-      new RowChanges(shared_from_this(), number_, std::move(gone_keys)));
+  return std::unique_ptr<RowChanges>(new RowChanges(shared_from_this(), number_, gone_));
 }
 
 /// Finds rows whose sums differ from the saved ones, and counts them as saved.
@@ -140,11 +135,17 @@ uint64_t* RowFingerprints::SumsFrom(int64_t row) {
   return chunks_[chunk].get() + row % kChunkRows;
 }
 
+/// Whether the last save, or the one in progress, may have the row's key.
+bool RowFingerprints::WasSaved(int64_t row) {
+  const auto chunk = static_cast<size_t>(row / kChunkRows);
+  return chunk < chunks_.size() && chunks_[chunk] && *SumsFrom(row) != kNever;
+}
+
 /// Counts the rows that it has found as changed again.
 void RowFingerprints::DropSave() {
   for (size_t word = 0; word < changed_.size(); ++word) {
     for (uint64_t bits = changed_[word]; bits != 0; bits &= bits - 1)
-      *SumsFrom(static_cast<int64_t>(word) * kRowsPerWord + __builtin_ctzll(bits)) = kNever;
+      *SumsFrom(static_cast<int64_t>(word) * kRowsPerWord + __builtin_ctzll(bits)) = kOther;
   }
   changed_.clear();
 }

@@ -42,11 +42,13 @@ class RowFingerprints : public std::enable_shared_from_this<RowFingerprints> {
  private:
   friend class RowChanges;
   static constexpr int64_t kChunkRows = 1 << 20;
-  static constexpr uint64_t kNever = 0;  // checksum of a row that was not saved
+  static constexpr uint64_t kNever = 0;  // checksum of a row that the last save lacks
+  static constexpr uint64_t kOther = 1;  // of one that it may have, with other numbers
 
   void CompareRun(OpCall& call, int64_t first_row, int64_t num_rows, const RowBits* live,
                   const uint64_t* now);
   uint64_t* SumsFrom(int64_t row);
+  bool WasSaved(int64_t row);
   void DropSave();
 
   struct FreeSums {
@@ -54,13 +56,12 @@ class RowFingerprints : public std::enable_shared_from_this<RowFingerprints> {
   };
 
   mutable std::mutex mutex_;
-  bool is_kept_ = false;
   int64_t number_ = 0;  // of the latest save that began, or the Forget after it
   std::string base_;
   std::vector<std::unique_ptr<uint64_t, FreeSums>>
-      chunks_;                                     // chunks of kChunkRows, allocated on demand
-  std::vector<std::pair<int64_t, int64_t>> gone_;  // {key, row id}, since the last save
-  RowBits changed_;                                // rows found by the save in progress; else empty
+      chunks_;                 // chunks of kChunkRows, allocated on demand
+  std::vector<int64_t> gone_;  // keys that the last save has and that have lost their rows since
+  RowBits changed_;            // rows found by the save in progress; else empty
 };
 
 /// The changes found by one save. Without Commit, they count as not saved.
@@ -73,7 +74,7 @@ class RowChanges {
   /// Rows that are live and differ from the saved ones. Valid while the caller has exclusive access
   /// to the table.
   const RowBits& rows() const { return saved_->changed_; }
-  /// Keys that have lost their rows since the last save; some may have returned.
+  /// Keys of the last save that have lost their rows since; some may have returned.
   const std::vector<int64_t>& gone_keys() const { return gone_keys_; }
 
   /// Records that the checkpoint `id` holds them.
