@@ -17,12 +17,12 @@
 #include <utility>
 
 #include "ops/base/error.h"
+#include "ops/base/memory/file_memory.h"
 
 namespace sok {
 namespace {
 
 constexpr size_t kLineBytes = 64;
-constexpr size_t kPageBytes = 4096;
 constexpr std::chrono::milliseconds kLongestSleep(100);  // then checks the other processes
 constexpr std::chrono::seconds kLongestClose(5);
 
@@ -88,8 +88,8 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 SharedMemoryTransport::SharedMemoryTransport(int place, std::vector<int> ranks, int64_t ring_bytes)
     : place_(static_cast<size_t>(place)),
       ranks_(std::move(ranks)),
-      ring_bytes_(RoundUp(static_cast<size_t>(ring_bytes), kPageBytes)),
-      head_bytes_(RoundUp(sizeof(Head) + ranks_.size() * sizeof(RingHead), kPageBytes)),
+      ring_bytes_(RoundUp(static_cast<size_t>(ring_bytes), PageBytes())),
+      head_bytes_(RoundUp(sizeof(Head) + ranks_.size() * sizeof(RingHead), PageBytes())),
       token_(RandomToken()),
       peers_(ranks_.size()) {
   const std::string refused = "cannot make memory shared by ranks";
