@@ -100,7 +100,7 @@ int64_t SessionSteps::StepOf(tf::OpKernelContext* ctx) {
 bool SessionSteps::Enter(tf::OpKernelContext* ctx, const std::vector<CollectiveId>& collectives,
                          GoOn go_on) {
   const int64_t step = StepOf(ctx);
-  const std::string& lookup = ctx->op_kernel().name();
+  const std::string lookup = ctx->op_kernel().name();
   if (registry_.Enter(step, lookup, collectives)) return true;
   // Not on the thread that opens the gate, which may no longer exist when the op ends.
   const auto on_thread_of_step = [runner = ctx->runner(), go_on](const absl::Status& status) {
