@@ -285,7 +285,6 @@ class TableOps(LookupOps, FileFaults):
             self.handle,
             checkpoint,
             [],
-            [],
             table_name="x",
             titles=titles,
             slot_names=slots,
