@@ -21,6 +21,7 @@ struct RowSource {
   RowsView plane;                        // of width dim
   const int64_t* row_ids = nullptr;      // [num_distinct]
   const float* absent_values = nullptr;  // [num_distinct, dim]; nullptr: no row id is below 0
+  const Planes* trained = nullptr;       // the table's, if the batch will update these rows
 };
 
 /// Calls and arrays as described at Table. "host": the array is in the host's memory.

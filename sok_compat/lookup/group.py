@@ -308,6 +308,7 @@ def _attributes(group: Sequence[Lookup]) -> dict[str, Any]:
         "dims": _dims(group),
         "all_keys_have_rows": all(lookup.new_keys.all_get_rows for lookup in group),
         "gradient": group[0].new_keys.gradient_of(group[0].table),
+        "with_slots": _has_gradients(group),
     }
 
 

@@ -31,7 +31,8 @@ enum class RowUse {
   kLookUp,  // a lookup reads them
   kRead,
   kWrite,
-  kLater,  // a later batch will use them; no effect if it needs much of the memory
+  kUpdate,  // writes those of a lookup, which has counted the use
+  kLater,   // a later batch will use them; no effect if it needs much of the memory
 };
 
 /// Rows in a file: where row 0 begins, and how far apart they are.
@@ -47,9 +48,11 @@ struct RowsInFile {
 void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
                       const int64_t* row_ids, RowUse use);
 
-/// A limit that files share. Every use of a page raises its count, to kMostUses at most; the hand
-/// of the clock lowers the counts, and drops pages at 1: pages that were used once go before those
-/// that were used often. Contents of files never depend on it.
+/// A limit that files share, below which the pages used most stay. Each batch that uses a page
+/// raises the page's count, which outlives its stay in memory. The hand of a clock drops pages with
+/// at most `seldom_` uses; a round that finds too few raises `seldom_`, until at kSeldomEnds all
+/// counts are halved, so that old uses are forgotten. Pages of running batches stay. Contents of
+/// files never depend on it.
 class PageCache {
  public:
   /// Files are in `folder`, of which at most about `most_bytes`, at least a page, are in memory
@@ -68,7 +71,8 @@ class PageCache {
   friend void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
                                const int64_t* row_ids, RowUse use);
 
-  bool MakeRoom(int64_t num_pages);
+  void MakeRoom(int64_t num_pages, int64_t num_in_use);
+  void RaiseSeldom();
 
   const std::string folder_;
   const int64_t most_bytes_;
@@ -81,6 +85,7 @@ class PageCache {
   std::mutex mutex_;
   std::vector<CachedFile*> files_;
   size_t hand_ = 0;  // a place in files_
+  int seldom_ = 1;   // uses
 };
 
 /// A file in a cache. Several threads may call at once, but for Grow and Release.
@@ -101,21 +106,21 @@ class CachedFile {
   friend void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
                                const int64_t* row_ids, RowUse use);
 
-  template <typename IsInMemory>
+  template <typename Use>
   int64_t AddMissing(const RowsInFile& plane, int64_t num_rows, const int64_t* row_ids,
-                     const IsInMemory& is_in_memory, std::vector<int64_t>* missing) const;
-  void Enter(const std::vector<int64_t>& pages, uint8_t state);
-  int64_t Leave(uint8_t* page);
-  uint8_t* Uses() const { return static_cast<uint8_t*>(uses_.data()); }
+                     const Use& use, std::vector<int64_t>* missing) const;
+  void Enter(const std::vector<int64_t>& pages, RowUse use);
+  bool Leave(uint8_t* page);
+  uint8_t* States() const { return static_cast<uint8_t*>(states_.data()); }
   int64_t Sweep(int64_t wanted);
   void Refresh();
 
   const std::shared_ptr<PageCache> cache_;
   FileMemory memory_;
-  // A byte of each page: its uses, 0 if it is not in memory, and flags. What the system does by
+  // A byte of each page: its uses, 0 if it was never in memory, and flags. What the system does by
   // itself is found out a slice at a time, by Refresh: until then a page may be read late, or
   // counted twice.
-  ReservedMemory uses_;
+  ReservedMemory states_;
   std::atomic<int64_t> num_pages_{0};  // that were used
   int64_t hand_ = 0;                   // the next page of the clock
   int64_t refreshed_ = 0;              // the next page for Refresh

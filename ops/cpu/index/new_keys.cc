@@ -123,7 +123,7 @@ void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const f
   const std::vector<int64_t> first_places =
       initial_rows == nullptr ? std::vector<int64_t>() : FirstPlaces();
   PlanesToFetch written;
-  planes.ForEach([&](const Plane& plane) { written.Add(plane.data()); });
+  written.Add(planes);
   written.Fetch(size(), row_ids.data(), RowUse::kWrite);
   executor.ParallelFor(size(), RowNanoseconds(planes), [&](int64_t begin, int64_t end) {
     const int64_t count = end - begin;

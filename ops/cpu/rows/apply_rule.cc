@@ -226,7 +226,7 @@ void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
                  int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
   PlanesToFetch updated(planes.rows);
   for (const RowsView& state : planes.states) updated.Add(state);
-  updated.Fetch(num_gradients, row_ids, RowUse::kWrite);
+  updated.Fetch(num_gradients, row_ids, RowUse::kUpdate);
   ForRows(executor, rule, planes, row_ids, num_gradients,
           [&](const auto& one_rule, auto dim, const auto& range) {
             UpdateRange(one_rule, dim, planes, range, row_ids, gradients);

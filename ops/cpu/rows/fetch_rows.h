@@ -8,6 +8,7 @@
 
 #include "ops/base/memory/page_cache.h"
 #include "ops/engine/rows_view.h"
+#include "ops/engine/table.h"
 
 namespace sok {
 
@@ -21,6 +22,9 @@ class PlanesToFetch {
     const auto is_same = [&](const RowsInFile& other) { return other.file == view.file; };
     if (view.file == nullptr || std::any_of(in_files_.begin(), in_files_.end(), is_same)) return;
     in_files_.push_back({view.file, view.data, view.row_bytes()});
+  }
+  void Add(const Planes& planes) {
+    planes.ForEach([&](const Plane& plane) { Add(plane.data()); });
   }
   /// Whether no plane is in a file: there is nothing to fetch.
   bool empty() const { return in_files_.empty(); }

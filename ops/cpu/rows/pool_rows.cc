@@ -201,7 +201,9 @@ SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const Pointer* rows, 
 void PoolRows(Executor& executor, const Bags& bags, const RowSource& source, float* out) {
   if (bags.num_bags == 0) return;
   if (source.row_ids != nullptr) {
-    FetchRows(source.plane, bags.num_distinct, source.row_ids, RowUse::kLookUp);
+    PlanesToFetch looked_up(source.plane);
+    if (source.trained != nullptr) looked_up.Add(*source.trained);
+    looked_up.Fetch(bags.num_distinct, source.row_ids, RowUse::kLookUp);
   }
   const int64_t dim = source.plane.width;
   const int64_t keys_per_bag = 1 + bags.num_keys / bags.num_bags;

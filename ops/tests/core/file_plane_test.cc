@@ -46,8 +46,8 @@ struct Rows {
     }
     return firsts;
   }
-  /// As a lookup.
-  void LookUp(const Ids& row_ids) const {
+  /// As a lookup, of rows that will be updated together with those of `slot`.
+  void LookUp(const Ids& row_ids, Plane* slot = nullptr) const {
     const int64_t count = Count(row_ids);
     std::vector<int32_t> inverse(row_ids.size());
     std::vector<int64_t> splits(row_ids.size() + 1);
@@ -58,7 +58,10 @@ struct Rows {
     bags.inverse = inverse.data();
     bags.row_splits = splits.data();
     std::vector<float> out(row_ids.size() * static_cast<size_t>(PageFloats()));
-    CpuEngine().PoolRows(*call, bags, {plane->data(), row_ids.data(), nullptr}, out.data());
+    Planes planes;
+    if (slot != nullptr) planes.slots = {{slot, 0.0f}};
+    CpuEngine().PoolRows(*call, bags, {plane->data(), row_ids.data(), nullptr, &planes},
+                         out.data());
   }
   bool IsResident(int64_t row_id) const {
     const RowsView row = plane->data().From(row_id);
@@ -80,6 +83,43 @@ SOK_TEST(PagesUsedOnceLeaveBeforeThoseUsedOften) {
   CHECK_TRUE(!rows.IsResident(3));
   CHECK_TRUE(rows.Read({3, 1, 4, 5, 6}) == (std::vector<float>{3, 5, 4, 5, 0}));
   CHECK_TRUE(rows.IsResident(3));
+}
+
+SOK_TEST(UsesBeforeAPageLeftCount) {
+  const Rows rows(2);
+  for (int i = 0; i < 4; ++i) rows.Write({1}, 1.0f);
+  rows.Write({2, 3, 4}, 1.0f);
+  rows.Write({5, 6}, 1.0f);
+  CHECK_TRUE(!rows.IsResident(1));
+  for (const int64_t row : {1, 2, 3, 4, 5, 6}) rows.Write({row}, 2.0f);
+  CHECK_TRUE(rows.IsResident(1));
+}
+
+SOK_TEST(PagesThatAreUsedNoMoreLeave) {
+  const Rows rows(3);
+  for (int i = 0; i < 100; ++i) rows.Write({1, 2}, 1.0f);
+  for (int i = 0; i < 50; ++i) rows.Write({3 + i % 2}, 2.0f);
+  CHECK_TRUE(rows.IsResident(3) && rows.IsResident(4));
+}
+
+SOK_TEST(PagesOfABatchStayWhileItRuns) {
+  const Rows rows(4);
+  rows.Write({0, 1, 2}, 1.0f);
+  rows.Write({0, 1, 2, 3, 4, 5}, 2.0f);  // more than the limit
+  CHECK_EQ(rows.cache->Statistics().bytes_written, 0);
+  rows.LookUp({0, 1, 2, 3, 4, 5});
+  CHECK_EQ(rows.cache->Statistics().rows_missed, 0);
+}
+
+SOK_TEST(ALookupOfRowsThatWillBeUpdatedBringsSlots) {
+  const Rows rows(4);
+  PlaneOptions options{1000, PageFloats()};
+  options.storage = rows.cache;
+  const auto slot = CpuEngine().MakePlane(options);
+  rows.LookUp({1, 2}, slot.get());
+  CHECK_EQ(rows.cache->Statistics().resident_bytes, 4 * static_cast<int64_t>(PageBytes()));
+  CHECK_EQ(rows.cache->Statistics().rows_requested, 2);
+  CHECK_EQ(rows.cache->Statistics().rows_missed, 2);
 }
 
 SOK_TEST(TheLimitHoldsBetweenBatches) {

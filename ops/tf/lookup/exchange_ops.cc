@@ -84,6 +84,7 @@ REGISTER_OP("SokExchangeRows")
     .Attr("dims: list(int)")
     .Attr("all_keys_have_rows: bool")
     .Attr("gradient: {'reads', 'inserts', 'counts'} = 'reads'")
+    .Attr("with_slots: bool = false")
     .Attr("wire_dtypes: list(string) = []")
     .Attr("row_dtypes: list(string) = []")
     .Output("output: N * float")
@@ -96,7 +97,8 @@ REGISTER_OP("SokExchangeRows")
         "its length is 0. `replies` is for gradients: how often each reply counts. Rows are sent "
         "as wire_dtypes, float32, bfloat16 or float16 for each item, or all as float32; this "
         "rank's own rows are rounded to it, too. Where that is float32, those that are no sums are "
-        "sent as row_dtypes, the tables', which is exact. `gradient` as for SokPoolRows.");
+        "sent as row_dtypes, the tables', which is exact. `gradient` and with_slots as for "
+        "SokPoolRows.");
 
 REGISTER_OP("SokExchangeValues")
     .Input("values: T")
@@ -207,7 +209,9 @@ class ExchangeKeysOp : public ExchangeOp {
 class ExchangeRowsOp : public ExchangeOp {
  public:
   explicit ExchangeRowsOp(tf::OpKernelConstruction* ctx)
-      : ExchangeOp(ctx), all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")) {
+      : ExchangeOp(ctx),
+        all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")),
+        with_slots_(Attribute<bool>(ctx, "with_slots")) {
     FailOpOnThrow(ctx, [&] {
       dims_ = ItemAttributes<int64_t>(ctx, "dims");
       wire_dtypes_.emplace(WireDtypes::WithRows(ctx));
@@ -264,13 +268,15 @@ class ExchangeRowsOp : public ExchangeOp {
                                 ? nullptr
                                 : AbsentRows(call, view, group.Vector("keys", i), row_ids,
                                              group.Matrix("absent_rows", i));
-      call.engine().PoolRows(
-          call, sums, {view.RowsOf(ctx, group.Handle("rows", i)), Data<int64_t>(row_ids), absent},
-          replies);
+      call.engine().PoolRows(call, sums,
+                             {view.RowsOf(ctx, group.Handle("rows", i)), Data<int64_t>(row_ids),
+                              absent, with_slots_ ? &view.planes : nullptr},
+                             replies);
     });
   }
 
   const bool all_keys_have_rows_;
+  const bool with_slots_;
   std::vector<int64_t> dims_;
   std::optional<WireDtypes> wire_dtypes_;
 };

@@ -32,6 +32,7 @@ REGISTER_OP("SokPoolRows")
     .Attr("dims: list(int)")
     .Attr("all_keys_have_rows: bool")
     .Attr("gradient: {'reads', 'inserts', 'counts'} = 'reads'")
+    .Attr("with_slots: bool = false")
     .Output("output: N * float")
     .SetIsStateful()
     .SetShapeFn(RowsOfDims)
@@ -41,7 +42,7 @@ REGISTER_OP("SokPoolRows")
         "empty, all are 1. Keys with the row id -1 read absent_rows [number of such keys, dim] "
         "or, if that is empty, their first values. `gradient`: what a gradient does with keys "
         "without a row: reads nothing of them, inserts them, or counts all keys and trains those "
-        "that are admitted.");
+        "that are admitted. with_slots: brings slots in files into memory, too.");
 
 REGISTER_OP("SokPoolReceivedRows")
     .Input("rows: N * float")
@@ -111,6 +112,7 @@ class PooledRowsOfTables {
  public:
   explicit PooledRowsOfTables(tf::OpKernelConstruction* ctx)
       : all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")),
+        with_slots_(Attribute<bool>(ctx, "with_slots")),
         combiners_(CombinersOf(ctx)) {}
 
   void operator()(tf::OpKernelContext* ctx) const {
@@ -133,6 +135,7 @@ class PooledRowsOfTables {
     RowSource source;
     source.plane = view.RowsOf(ctx, group.Handle("rows", i));
     source.row_ids = Data<int64_t>(row_ids);
+    if (with_slots_) source.trained = &view.planes;
     if (!all_keys_have_rows_) {
       source.absent_values =
           AbsentRows(call, view, group.Vector("keys", i), row_ids, group.Matrix("absent_rows", i));
@@ -151,6 +154,7 @@ class PooledRowsOfTables {
   }
 
   const bool all_keys_have_rows_;
+  const bool with_slots_;
   const std::vector<Combiner> combiners_;
 };
 

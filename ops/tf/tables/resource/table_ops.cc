@@ -301,7 +301,7 @@ class ReadAhead {
       LookupTable(ctx, group.Handle("tables", i))->WithPlanes(call, [&](const TableView& view) {
         PlanesToFetch planes;
         if (with_slots_) {
-          view.planes.ForEach([&](const Plane& plane) { planes.Add(plane.data()); });
+          planes.Add(view.planes);
         } else {
           planes.Add(view.planes.rows->data());
         }
