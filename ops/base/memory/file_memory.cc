@@ -21,6 +21,7 @@ namespace {
 constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, missing in headers before Linux 5.14
 constexpr size_t kMostAheadBytes = size_t{256} << 20;
 constexpr int64_t kPagesPerRequest = 32;  // a larger request is read in part only
+constexpr size_t kRangesAhead = 256;      // more than the queue of a disk
 
 /// A file that no folder lists. Not all file systems have O_TMPFILE.
 int OpenUnlinked(const std::string& folder) {
@@ -39,6 +40,21 @@ size_t FreeBytes(int file) {
 }
 
 off_t OffsetOf(size_t bytes) { return static_cast<off_t>(bytes); }
+off_t OffsetOfPage(int64_t page) { return OffsetOf(static_cast<size_t>(page) * PageBytes()); }
+
+int SyncRange(int file, const PageRange& range, unsigned flags) {
+  return sync_file_range(file, OffsetOfPage(range.first), OffsetOfPage(range.count), flags);
+}
+
+/// Calls start(range), and finish(range) while the disk is busy with ranges that were started
+/// later.
+template <typename Start, typename Finish>
+void InTurns(const std::vector<PageRange>& ranges, const Start& start, const Finish& finish) {
+  for (size_t i = 0; i < ranges.size() + kRangesAhead; ++i) {
+    if (i < ranges.size()) start(ranges[i]);
+    if (i >= kRangesAhead) finish(ranges[i - kRangesAhead]);
+  }
+}
 
 }  // namespace
 
@@ -135,21 +151,23 @@ void FileMemory::Release() {
   allocated_bytes_ = 0;
 }
 
-void FileMemory::Request(const std::vector<PageRange>& ranges) const {
-  for (const PageRange& range : ranges) {
-    for (int64_t done = 0; done < range.count; done += kPagesPerRequest) {
-      Advise({range.first + done, std::min(kPagesPerRequest, range.count - done)}, MADV_WILLNEED);
-    }
+void FileMemory::Bring(const std::vector<PageRange>& ranges) const {
+  InTurns(
+      ranges, [&](const PageRange& range) { Request(range); },
+      [&](const PageRange& range) { Await(range); });
+}
+
+void FileMemory::Request(const PageRange& range) const {
+  for (int64_t done = 0; done < range.count; done += kPagesPerRequest) {
+    Advise({range.first + done, std::min(kPagesPerRequest, range.count - done)}, MADV_WILLNEED);
   }
 }
 
-void FileMemory::Await(const std::vector<PageRange>& ranges) const {
-  for (const PageRange& range : ranges) {
-    // Reports as an error what would be a signal for a load. Older systems do not know it.
-    if (Advise(range, kPopulateRead) == 0 || errno == EINVAL) continue;
-    Throw(errno == ENOMEM ? ErrorCode::kOutOfMemory : ErrorCode::kIo, folder_,
-          ": rows could not be read; ", std::strerror(errno == EFAULT ? EIO : errno));
-  }
+void FileMemory::Await(const PageRange& range) const {
+  // Reports as an error what would be a signal for a load. Older systems do not know it.
+  if (Advise(range, kPopulateRead) == 0 || errno == EINVAL) return;
+  Throw(errno == ENOMEM ? ErrorCode::kOutOfMemory : ErrorCode::kIo, folder_,
+        ": rows could not be read; ", std::strerror(errno == EFAULT ? EIO : errno));
 }
 
 void FileMemory::CheckWrites() const {
@@ -160,23 +178,21 @@ void FileMemory::CheckWrites() const {
 }
 
 void FileMemory::Drop(const std::vector<PageRange>& ranges) const {
-  const auto offset = [](int64_t pages) {
-    return OffsetOf(static_cast<size_t>(pages) * PageBytes());
-  };
-  for (const PageRange& range : ranges) {
-    sync_file_range(file_, offset(range.first), offset(range.count), SYNC_FILE_RANGE_WRITE);
-  }
+  InTurns(
+      ranges, [&](const PageRange& range) { SyncRange(file_, range, SYNC_FILE_RANGE_WRITE); },
+      [&](const PageRange& range) { GiveBack(range); });
+}
+
+void FileMemory::GiveBack(const PageRange& range) const {
   constexpr unsigned kWriteAndWait =
       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-  for (const PageRange& range : ranges) {
-    if (sync_file_range(file_, offset(range.first), offset(range.count), kWriteAndWait) != 0) {
-      has_failed_ = true;
-      Throw(ErrorCode::kIo, folder_, ": rows could not be written; ", std::strerror(errno));
-    }
-    // The page cache gives back pages that are clean and that no process has mapped.
-    Advise(range, MADV_DONTNEED);
-    posix_fadvise(file_, offset(range.first), offset(range.count), POSIX_FADV_DONTNEED);
+  if (SyncRange(file_, range, kWriteAndWait) != 0) {
+    has_failed_ = true;
+    Throw(ErrorCode::kIo, folder_, ": rows could not be written; ", std::strerror(errno));
   }
+  // The page cache gives back pages that are clean and that no process has mapped.
+  Advise(range, MADV_DONTNEED);
+  posix_fadvise(file_, OffsetOfPage(range.first), OffsetOfPage(range.count), POSIX_FADV_DONTNEED);
 }
 
 void FileMemory::GetResident(const PageRange& range, unsigned char* resident) const {

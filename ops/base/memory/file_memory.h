@@ -46,10 +46,8 @@ class FileMemory {
 
   // Ranges ascend. Others may use the pages meanwhile.
 
-  /// Requests pages from the disk.
-  void Request(const std::vector<PageRange>& ranges) const;
-  /// Waits for pages. Throws kIo if the disk fails.
-  void Await(const std::vector<PageRange>& ranges) const;
+  /// Brings pages into memory. Throws kIo if the disk fails.
+  void Bring(const std::vector<PageRange>& ranges) const;
 
   /// Writes changed pages to the disk, and gives back their memory. Pages that others change
   /// meanwhile stay. Throws kIo if the disk fails: then contents may be lost.
@@ -66,6 +64,9 @@ class FileMemory {
   char* Map(size_t size_bytes) const;
   char* PageAt(int64_t page) const;
   int Advise(const PageRange& range, int advice) const;
+  void Request(const PageRange& range) const;
+  void Await(const PageRange& range) const;
+  void GiveBack(const PageRange& range) const;
 
   const std::string folder_;  // for messages
   int file_ = -1;

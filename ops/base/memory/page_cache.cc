@@ -292,11 +292,8 @@ void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
   // Also for what earlier batches needed beyond the limit.
   cache.MakeRoom(num_pages, in_use.size() - num_pages);
   for (size_t i = 0; i < planes.size(); ++i) {
-    planes[i].file->memory_.Request(RangesOf(missing[i]));
-  }
-  for (size_t i = 0; i < planes.size(); ++i) {
     if (missing[i].empty()) continue;
-    planes[i].file->memory_.Await(RangesOf(missing[i]));
+    planes[i].file->memory_.Bring(RangesOf(missing[i]));
     planes[i].file->Enter(missing[i], use);
     planes[i].file->Refresh();
   }
