@@ -62,11 +62,11 @@ def main(arguments: Sequence[str]) -> None:
     if importlib.util.find_spec("tf_keras"):  # with Keras 3, TensorFlow lacks tf.layers
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     hide_deprecations()
+    answer_as_deeprec()  # before an import of TensorFlow, whose pkg_resources keeps what it found
     if _is_in_bfloat16():
         multiply_in_bfloat16()
     stand_in_for_horovod()
     read_imports_as_tensorflow_1()
-    answer_as_deeprec()
     names, load = _module(name) if is_module else _script(name)
     sys.argv = [names["__file__"] if is_module else name, *own]
     _execute(names, load)

@@ -34,6 +34,12 @@ with tf.Session(config=config) as session:
     assert session.run(w).dtype == np.float32
 products = [node.attr["T"].type for graph in ran.partition_graphs for node in graph.node
             if "MatMul" in node.op]
+try:
+    import pkg_resources  # ended with setuptools 81
+except ImportError:
+    pass
+else:
+    assert "deeprec" in pkg_resources.get_distribution("tensorflow").version
 print("losses", *losses)
 print("bfloat16", sum(dtype == tf.bfloat16.as_datatype_enum for dtype in products), len(products))
 """
