@@ -52,7 +52,7 @@ def run_case(case, settings, data_folder, work, time_limit, keeps=False):
     """
     folder = os.path.join(work, case.script.model.replace("/", "."), _name_of(case))
     arguments = case.arguments(settings, data_folder)
-    command = [sys.executable, *_launcher(case), case.script.path, *arguments]
+    command = [sys.executable, *launcher(case), case.script.path, *arguments]
     kept = _kept(command, folder) if keeps else None
     if kept is None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -73,7 +73,7 @@ def _remove_checkpoints(folder):
                 os.unlink(os.path.join(above, name))
 
 
-def _launcher(case):
+def launcher(case):
     if case.feature == BASELINE:
         return [os.path.join(os.path.dirname(__file__), "stock_tensorflow.py")]
     if case.num_ranks == 1:
@@ -110,7 +110,7 @@ def _run(command, folder, time_limit):
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=_environment(),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -151,7 +151,7 @@ def _end(process):
             continue
 
 
-def _environment():
+def environment():
     """This process's, without the source tree, which would hide the installed package."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     paths = [path for path in paths if path and os.path.abspath(path) != _ROOT]
