@@ -19,8 +19,7 @@ namespace {
 constexpr uint8_t kUses = 15;  // as many are counted
 constexpr uint8_t kInMemory = 16;
 constexpr uint8_t kChanged = 32;  // since it was read
-constexpr uint8_t kInUse = 64;    // by a running batch
-constexpr uint8_t kAhead = 128;   // a later batch will use it: the hand passes it once
+constexpr uint8_t kAhead = 64;    // a later batch will use it: the hand passes it once
 
 // Simulated with keys drawn by a power law, their ranks fixed, drifting or exchanged at once: 16
 // and 31 uses read 1 % fewer pages, 4 and 15 read 3 % more.
@@ -81,36 +80,6 @@ int CountedUse(uint8_t state, RowUse use) {
   return state + (counts && NumUses(state) < kUses);
 }
 
-/// The pages that a batch uses, each once. They are not dropped while this lives.
-class PagesInUse {
- public:
-  explicit PagesInUse(RowUse use)
-      : use_(use),
-        flags_(kInUse | (use == RowUse::kLater ? kAhead : 0) |
-               (use == RowUse::kWrite || use == RowUse::kUpdate ? kChanged : 0)) {}
-  PagesInUse(const PagesInUse&) = delete;
-  PagesInUse& operator=(const PagesInUse&) = delete;
-  ~PagesInUse() {
-    for (uint8_t* const page : pages_) Replace(page, [](int state) { return state & ~kInUse; });
-  }
-
-  /// Returns whether the page is in memory. One that is not counts when it enters.
-  bool Use(uint8_t* page) {
-    const uint8_t before = Replace(page, [&](uint8_t state) {
-      if ((state & kInUse) != 0) return state | flags_;
-      return ((IsInMemory(state) ? CountedUse(state, use_) : state) & ~kAhead) | flags_;
-    });
-    if ((before & kInUse) == 0) pages_.push_back(page);
-    return IsInMemory(before);
-  }
-  int64_t size() const { return static_cast<int64_t>(pages_.size()); }
-
- private:
-  const RowUse use_;
-  const int flags_;
-  std::vector<uint8_t*> pages_;
-};
-
 void MakeDistinct(std::vector<int64_t>* pages) {
   std::sort(pages->begin(), pages->end());
   pages->erase(std::unique(pages->begin(), pages->end()), pages->end());
@@ -136,6 +105,40 @@ PageCache::PageCache(std::string folder, int64_t most_bytes)
       most_pages_(std::max<int64_t>(1, most_bytes / static_cast<int64_t>(PageBytes()))) {
   CheckFolder(folder_, most_bytes);
 }
+
+/// The pages that a batch uses. They are not dropped while this lives.
+class PagesInUse {
+ public:
+  PagesInUse(PageCache* cache, RowUse use)
+      : number_(static_cast<uint8_t>(1 + cache->last_batch_++ % PageCache::kMostBatch)),
+        running_(&cache->running_[number_]),
+        use_(use),
+        flags_((use == RowUse::kLater ? kAhead : 0) |
+               (use == RowUse::kWrite || use == RowUse::kUpdate ? kChanged : 0)) {
+    ++*running_;
+  }
+  PagesInUse(const PagesInUse&) = delete;
+  PagesInUse& operator=(const PagesInUse&) = delete;
+  ~PagesInUse() { --*running_; }
+
+  /// Returns whether the page is in memory. One that is not counts when it enters.
+  bool Use(uint8_t* page, uint8_t* batch) {
+    if (Load(batch) == number_) return IsInMemory(Load(page));
+    __atomic_store_n(batch, number_, __ATOMIC_RELAXED);
+    ++size_;
+    return IsInMemory(Replace(page, [this](uint8_t state) {
+      return ((IsInMemory(state) ? CountedUse(state, use_) : state) & ~kAhead) | flags_;
+    }));
+  }
+  int64_t size() const { return size_; }
+
+ private:
+  const uint8_t number_;
+  std::atomic<int64_t>* const running_;
+  const RowUse use_;
+  const int flags_;
+  int64_t size_ = 0;
+};
 
 PageCacheStatistics PageCache::Statistics() {
   const auto page_bytes = static_cast<int64_t>(PageBytes());
@@ -187,7 +190,8 @@ void PageCache::RaiseSeldom() {
 CachedFile::CachedFile(std::shared_ptr<PageCache> cache, size_t size_bytes)
     : cache_(std::move(cache)),
       memory_(cache_->folder(), size_bytes),
-      states_(memory_.size_bytes() / PageBytes(), PageSize::kSmall) {
+      states_(memory_.size_bytes() / PageBytes(), PageSize::kSmall),
+      batches_(memory_.size_bytes() / PageBytes(), PageSize::kSmall) {
   const std::lock_guard<std::mutex> lock(cache_->mutex_);
   cache_->files_.push_back(this);
 }
@@ -202,7 +206,9 @@ CachedFile::~CachedFile() {
 
 void CachedFile::Grow(size_t size_bytes) {
   const std::lock_guard<std::mutex> lock(cache_->mutex_);
-  states_.Grow((size_bytes + PageBytes() - 1) / PageBytes());
+  const size_t num_pages = (size_bytes + PageBytes() - 1) / PageBytes();
+  states_.Grow(num_pages);
+  batches_.Grow(num_pages);
   memory_.Grow(size_bytes);
 }
 
@@ -236,7 +242,7 @@ int64_t CachedFile::AddMissing(const RowsInFile& plane, int64_t num_rows, const 
     const int64_t offset = begin + row * plane.row_bytes;
     const size_t num_before = missing->size();
     for (int64_t page = offset / page_bytes; page * page_bytes < offset + plane.row_bytes; ++page) {
-      if (!use(States() + page)) missing->push_back(page);
+      if (!use(States() + page, Batches() + page)) missing->push_back(page);
     }
     num_missed += missing->size() > num_before;
   }
@@ -261,10 +267,10 @@ void CachedFile::Enter(const std::vector<int64_t>& pages, RowUse use) {
 }
 
 /// Notes that a page is not in memory, unless a batch uses it; returns whether it was.
-bool CachedFile::Leave(uint8_t* page) {
-  const uint8_t before = Replace(
-      page, [](uint8_t state) { return (state & kInUse) != 0 ? int{state} : NumUses(state); });
-  if (!IsInMemory(before) || (before & kInUse) != 0) return false;
+bool CachedFile::Leave(int64_t page) {
+  if (cache_->running_[Load(Batches() + page)] > 0) return false;
+  const uint8_t before = Replace(States() + page, NumUses);
+  if (!IsInMemory(before)) return false;
   --cache_->num_resident_;
   cache_->num_written_ += (before & kChanged) != 0;
   return true;
@@ -274,12 +280,13 @@ void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
                       const int64_t* row_ids, RowUse use) {
   PageCache& cache = *planes.front().file->cache_;
   for (const RowsInFile& plane : planes) plane.file->memory_.CheckWrites();
-  PagesInUse in_use(use);
+  PagesInUse in_use(&cache, use);
   std::vector<std::vector<int64_t>> missing(planes.size());
   int64_t num_pages = 0;
   for (size_t i = 0; i < planes.size(); ++i) {
     const int64_t num_missed = planes[i].file->AddMissing(
-        planes[i], num_rows, row_ids, [&](uint8_t* page) { return in_use.Use(page); }, &missing[i]);
+        planes[i], num_rows, row_ids,
+        [&](uint8_t* page, uint8_t* batch) { return in_use.Use(page, batch); }, &missing[i]);
     if (use == RowUse::kLookUp && i == 0) cache.num_missed_ += num_missed;
     num_pages += static_cast<int64_t>(missing[i].size());
   }
@@ -322,7 +329,7 @@ int64_t CachedFile::Sweep(int64_t wanted) {
     const uint8_t state = Load(page);
     if (!IsInMemory(state)) continue;
     if ((state & kAhead) != 0) Replace(page, [](uint8_t now) { return now & ~kAhead; });
-    if ((state & kAhead) != 0 || NumUses(state) > cache_->seldom_ || !Leave(page)) {
+    if ((state & kAhead) != 0 || NumUses(state) > cache_->seldom_ || !Leave(hand_)) {
       is_range_open = false;
       continue;
     }
@@ -353,7 +360,7 @@ void CachedFile::Refresh() {
     if (is_resident) {
       Enter({page}, RowUse::kRead);
     } else {
-      Leave(States() + page);
+      Leave(page);
     }
   }
   refreshed_ += slice.count;

@@ -2,6 +2,7 @@
 // Which pages of files are in memory: a limit, and a clock that chooses those that leave it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -68,6 +69,7 @@ class PageCache {
 
  private:
   friend class CachedFile;
+  friend class PagesInUse;
   friend void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
                                const int64_t* row_ids, RowUse use);
 
@@ -86,6 +88,12 @@ class PageCache {
   std::vector<CachedFile*> files_;
   size_t hand_ = 0;  // a place in files_
   int seldom_ = 1;   // uses
+
+  // Batches have the numbers 1 to kMostBatch, over and over: a page that an earlier batch of the
+  // same number was the last to use counts as used by this one.
+  static constexpr uint64_t kMostBatch = 255;
+  std::atomic<uint64_t> last_batch_{0};
+  std::array<std::atomic<int64_t>, kMostBatch + 1> running_{};  // by number
 };
 
 /// A file in a cache. Several threads may call at once, but for Grow and Release.
@@ -110,8 +118,9 @@ class CachedFile {
   int64_t AddMissing(const RowsInFile& plane, int64_t num_rows, const int64_t* row_ids,
                      const Use& use, std::vector<int64_t>* missing) const;
   void Enter(const std::vector<int64_t>& pages, RowUse use);
-  bool Leave(uint8_t* page);
+  bool Leave(int64_t page);
   uint8_t* States() const { return static_cast<uint8_t*>(states_.data()); }
+  uint8_t* Batches() const { return static_cast<uint8_t*>(batches_.data()); }
   int64_t Sweep(int64_t wanted);
   void Refresh();
 
@@ -121,6 +130,7 @@ class CachedFile {
   // itself is found out a slice at a time, by Refresh: until then a page may be read late, or
   // counted twice.
   ReservedMemory states_;
+  ReservedMemory batches_;             // of each page, a byte: the last batch that used it
   std::atomic<int64_t> num_pages_{0};  // that were used
   int64_t hand_ = 0;                   // the next page of the clock
   int64_t refreshed_ = 0;              // the next page for Refresh
