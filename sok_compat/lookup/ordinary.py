@@ -58,12 +58,3 @@ def pooled_rows_of_group(
     for i, variable in enumerate(variables):
         outputs[i].set_shape([None, variable.shape[1]])
     return [outputs[i] for i in range(len(variables))]
-
-
-def are_of_pooled_rows(indices: tf.Tensor) -> bool:
-    """Whether a gradient's indices are those of one `pooled_rows_of_group`: each row once."""
-    if not tf.is_symbolic_tensor(indices):
-        return False
-    given = indices.op.inputs[0] if indices.op.type == "Reshape" else indices  # by tf.gather
-    is_of_keys = given.op.type == "SokDistinctKeys"
-    return is_of_keys and given.value_index < given.op.get_attr("N")

@@ -15,7 +15,6 @@ from sok_compat.deeprec.optimizer_rules import (
 from sok_compat.deeprec.optimizer_rules import train_optimizers as optimizers
 from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
-from sok_compat.lookup.ordinary import pooled_rows_of_group
 from tests.support.deeprec.deeprec_optimizers import (
     CASES,
     AdagradDecay,
@@ -39,25 +38,6 @@ def test_equals_its_formula(case, use_locking):
 def test_equals_its_formula_where_ordinary_variables_may_be_on_a_gpu(monkeypatch, case):
     monkeypatch.setattr(ordinary_updates, "has_gpu", lambda: True)
     assert_follows_formula(case)
-
-
-@pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize("num_lookups, num_merges", [(1, 0), (2, 1)])
-def test_slices_that_a_lookup_has_merged_are_not_merged_again(
-    graph, use_resource, num_lookups, num_merges
-):
-    initial = np.arange(8.0, dtype=np.float32).reshape(4, 2)
-    variable = tf1.get_variable("v", initializer=initial, use_resource=use_resource)
-    bags = [tf.constant([3, 1, 3], tf.int64)], [tf.constant([0, 2, 3], tf.int64)]
-    pooled = [pooled_rows_of_group([variable], *bags, ["sum"])[0] for _ in range(num_lookups)]
-    step = optimizers.AdamAsyncOptimizer(0.1).minimize(
-        tf.add_n([tf.reduce_sum(x**2) for x in pooled])
-    )
-    assert [op.type for op in graph.get_operations()].count("Unique") == num_merges
-    with initialized_session() as session:
-        session.run(step)
-        expected = initial - 0.1 * np.array([[0], [1], [0], [1]])
-        np.testing.assert_allclose(session.run(variable), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("make, slots, scalars", [

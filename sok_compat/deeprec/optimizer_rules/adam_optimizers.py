@@ -18,7 +18,6 @@ from sok_compat.deeprec.optimizer_rules.ordinary_updates import (
     subtract_from_rows,
 )
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
-from sok_compat.lookup.ordinary import are_of_pooled_rows
 from sok_compat.training.fused_adam import adam_step_size
 from sok_compat.training.stock_rules import AppliedRule
 
@@ -88,16 +87,9 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
         return "adam", ("m", "v"), {**rates, "epsilon": epsilon}
 
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
-        if are_of_pooled_rows(indices):
-            return self._resource_apply_sparse(grad, handle, indices)
         update = super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
         is_embedding = isinstance(handle, EmbeddingVariable)
         return self._with_next_powers(handle, update) if is_embedding else update
-
-    def _apply_sparse_duplicate_indices(self, grad, var):
-        if are_of_pooled_rows(grad.indices):
-            return self._apply_sparse(grad, var)
-        return super()._apply_sparse_duplicate_indices(grad, var)
 
     def _apply_dense(self, grad, var):
         return self._update_all(tf.raw_ops.ApplyAdam, var, grad)
