@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -86,7 +87,10 @@ Evicted KeyPolicy::Arrive(Call& call, Table& table, const Planes& planes, const 
     table.FindOrInsert(call, arrival, planes, row_ids);
   } else {
     table.Find(call, arrival.num_keys, arrival.keys, row_ids);
-    if (options().has_filter()) HideGiven(call, arrival, row_ids);
+    if (!options().has_filter()) return {};
+    // A training step that has inserted rows may not yet have said which: it holds this till then.
+    const std::shared_lock<FairSharedMutex> lock(history_.mutex());
+    HideGiven(call, arrival, row_ids);
   }
   return {};
 }

@@ -121,12 +121,12 @@ class KeyPolicy {
     std::vector<KeySeen> seen;  // including this step
   };
 
-  void HideGiven(Call& call, const Arrival& arrival, int64_t* row_ids);
   Evicted InsertAbsent(Call& call, Table& table, const Planes& planes, Arrival arrival,
                        int64_t* row_ids);
   void Train(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
              int64_t* row_ids);
   // The calls below need the history's mutex.
+  void HideGiven(Call& call, const Arrival& arrival, int64_t* row_ids);
   Evicted ArriveAtLimit(Call& call, Table& table, const Planes& planes, const Arrival& arrival,
                         int64_t* row_ids);
   Evicted ChooseVictims(Call& call, Table& table, const Arrival& arrival);

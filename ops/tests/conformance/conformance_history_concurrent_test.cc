@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <thread>
@@ -402,6 +403,29 @@ SOK_TEST(ThreadsLoseNoCount) {
     CHECK_EQ(keys.table.num_keys(), kKeys);
     for (int64_t key = 0; key < kKeys; key += 7) {
       CHECK_EQ(keys.SeenOf(key).count, kThreads * kRounds);
+    }
+  });
+}
+
+SOK_TEST(LookupsBesideAnAdmissionSeeNoRowsOfTheirStep) {
+  OnAllEngines([](const TestedEngine& engine) {
+    TableWithPolicy table(engine, Filter(2));
+    for (int64_t round = 0; round < 100; ++round) {
+      const Step step(table.steps);
+      Ids keys(200);
+      std::iota(keys.begin(), keys.end(), round * 1000);
+      std::atomic<bool> has_trained{false};
+      std::thread trains([&] {
+        table.Train(step, round, keys, Numbers(keys.size(), 2));
+        has_trained = true;
+      });
+      int64_t num_seen = 0;
+      while (!has_trained) {
+        const Ids found = table.Arrive(step, Purpose::kFind, keys).row_ids;
+        num_seen += Size(found) - std::count(found.begin(), found.end(), kNoRow);
+      }
+      trains.join();
+      CHECK_EQ(num_seen, 0);
     }
   });
 }
