@@ -124,7 +124,7 @@ def _keras(tensorflow_version: str) -> Finding:
     major, minor = tensorflow_version.split(".")[:2]
     if (int(major), int(minor)) < (2, 16):
         return Finding("ok", "Keras 2", f"part of TensorFlow {tensorflow_version}")
-    installed = _installed_version("tf-keras")
+    installed = _installed_version("tf-keras") or _installed_version("tf_keras-nightly")
     remedy = f"pip install --no-deps tf-keras~={major}.{minor}.0"
     if installed is None:
         text = f"TensorFlow {tensorflow_version} brings Keras 3, which trains layers on one rank"
@@ -170,7 +170,9 @@ def _op_library(tensorflow_version: str) -> Finding:
 def _horovod(tensorflow_version: str) -> Finding:
     installed = _installed_version("horovod")
     if installed is None:
-        return Finding("missing", "Horovod", "not installed: one process only", REBUILD_HOROVOD)
+        text = "not installed: one process, or ranks that mpiexec starts"
+        remedy = f"for mpiexec, pip install mpich mpi4py; for horovodrun, {REBUILD_HOROVOD}"
+        return Finding("missing", "Horovod", text, remedy)
     built_for = _horovod_built_for()
     if built_for not in (None, tensorflow_version):
         text = f"{installed} was built for TensorFlow {built_for}, not for {tensorflow_version}"

@@ -88,7 +88,9 @@ def test_horovod_that_says_what_it_was_built_for(tmp_path, monkeypatch):
 def test_no_horovod(monkeypatch):
     monkeypatch.setattr(doctor, "_installed_version", lambda name: None)
     finding = doctor._horovod("2.21.0")
-    assert finding.status == "missing" and "horovod_install.py" in finding.remedy
+    assert finding.status == "missing"
+    assert "pip install mpich mpi4py" in finding.remedy  # needs no sources
+    assert "horovod_install.py" in finding.remedy
 
 
 def test_which_sparse_operation_kit_the_script_gets(tmp_path, monkeypatch):
@@ -178,6 +180,12 @@ def test_keras_has_to_match(monkeypatch, tensorflow, keras, status, words):
     monkeypatch.setattr(doctor, "_installed_version", lambda name: keras)
     finding = doctor._keras(tensorflow)
     assert finding.status == status and words in finding.text
+
+
+def test_keras_2_of_a_nightly(monkeypatch):
+    versions = {"tf_keras-nightly": "2.22.0.dev2026090510"}
+    monkeypatch.setattr(doctor, "_installed_version", versions.get)
+    assert doctor._keras("2.22.0-dev20260905").status == "ok"
 
 
 @pytest.mark.parametrize("tensorflow, protobuf, remedies", [
