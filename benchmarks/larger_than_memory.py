@@ -4,8 +4,7 @@
 Prints the disk's random reads, and for each exponent of Zipf: steps a second beside the same table
 all in memory; the share of keys found in memory beside that of an ideal cache of rows, which holds
 the most frequent keys; reads and writes of a step; and a step's time over its bar: the step in
-memory and the time that the disk needs for the pages that were read, or the longer of the two where
-`prefetch_lookups` requests pages ahead.
+memory and the time that the disk needs for the pages that were read.
 """
 
 import argparse
@@ -109,11 +108,9 @@ class Model:
             (inserted,) = lookup_group([Lookup(table, new_keys)], True)
             optimizer = tf1.train.AdagradOptimizer(0.01)  # one, for one slot
             self._ops = {}
-            for what in ("training", "training, ahead", "lookup"):
+            for what in ("training", "lookup"):
                 dataset = tf.data.Dataset.from_tensor_slices(batches).repeat().prefetch(2)
                 batch = tf1.data.make_one_shot_iterator(dataset).get_next()
-                if what.endswith("ahead"):
-                    batch = sok_compat.prefetch_lookups(batch)
                 (rows,) = lookup_group([Lookup(table, batch)], what != "lookup")
                 self._ops[what] = tf.reduce_sum(rows)
                 if what != "lookup":
@@ -191,7 +188,6 @@ def compare(keys, shares, arguments, rate):
     for what in ("training", "lookup"):
         model.seconds(what, 3)
         in_memory[what] = model.seconds(what, arguments.steps)
-    in_memory["training, ahead"] = in_memory["training"]
     model.close()
     points = {what: [] for what in in_memory}
     for share in shares:
@@ -199,7 +195,7 @@ def compare(keys, shares, arguments, rate):
         files = {"storage_path": arguments.disk, "memory_bytes": memory_bytes}
         model = Model(order, arguments.dim, batches, **files)
         model.seconds("training", arguments.warm_up)
-        for what in ("training", "training, ahead", "lookup"):
+        for what in ("training", "lookup"):
             model.seconds(what, 2 if what == "training" else arguments.warm_up // 3)
             before = _counters(arguments.disk)
             seconds = model.seconds(what, arguments.steps)
@@ -211,13 +207,12 @@ def compare(keys, shares, arguments, rate):
                 found = f"{model.share_in_memory(keys.batches(4, seed=4)):.3f}"
                 ideal = f"{keys.chances()[: int(keys.num_keys * share)].sum():.3f}"
             with_writes = pages["read"] + pages["written"]
-            join = max if what.endswith("ahead") else (lambda *times: sum(times))
             print(
                 f"| {keys.exponent} | {share} | {what} | {1 / in_memory[what]:.1f} | "
                 f"{1 / seconds:.2f} | {found} | {ideal} | "
                 + " | ".join(f"{pages[k]:,.0f}" for k in list(pages)[:5])
-                + f" | {seconds / join(in_memory[what], pages['read'] / rate):.2f} | "
-                f"{seconds / join(in_memory[what], with_writes / rate):.2f} | "
+                + f" | {seconds / (in_memory[what] + pages['read'] / rate):.2f} | "
+                f"{seconds / (in_memory[what] + with_writes / rate):.2f} | "
                 f"{after['resident'] / 1e6:,.0f} of {after['total'] / 1e6:,.0f} MB |",
                 flush=True,
             )

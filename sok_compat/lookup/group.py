@@ -131,7 +131,7 @@ def _lookup_here(
     group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor]
 ) -> list[tf.Tensor]:
     """Returns the pooled rows of distinct keys that this rank owns."""
-    keys, inverse = _prefetched_distinct(group, keys, inverse)
+    keys, inverse = _prefetched_distinct(keys, inverse)
     tables = [lookup.table for lookup in group]
     new_keys = [_of_distinct(*item) for item in zip(group, keys, inverse)]
     row_ids, absent_rows = find_rows(tables, keys, new_keys)
@@ -255,8 +255,7 @@ def _request_of_owners(
 
     def prefetch_request(inputs, begin):
         collective = begin_collective(*described, op_name="prefetched_lookup", begin=begin)
-        requested = tf.nest.flatten(send_request(inputs, collective))
-        return _with_rows_ahead(group, requested)
+        return tf.nest.flatten(send_request(inputs, collective))
 
     inputs = [*keys, *inverse, *_row_splits(asked), *_weights(asked)]
     prefetched = prefetched_request(inputs, prefetch_request)
@@ -317,28 +316,11 @@ def _combiners(group: Iterable[Lookup]) -> list[str]:
 
 
 def _prefetched_distinct(
-    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor]
+    keys: list[tf.Tensor], inverse: list[tf.Tensor]
 ) -> Sequence[list[tf.Tensor]]:
     """Returns the prefetched (keys, inverse), or the given ones if nothing is prefetched."""
-    prefetched = prefetched_request(
-        [*keys, *inverse], lambda copies, _: _with_rows_ahead(group, copies)
-    )
+    prefetched = prefetched_request([*keys, *inverse], lambda copies, _: copies)
     return (keys, inverse) if prefetched is None else _in_lists(prefetched, len(keys))
-
-
-def _with_rows_ahead(group: Sequence[Lookup], prefetched: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Returns tensors of a batch, of which the first ones are the keys of the lookups, once their
-    rows in files are in memory."""
-    in_files = [i for i, lookup in enumerate(group) if lookup.table.file_attributes]
-    if not in_files:
-        return prefetched
-    read = ops.sok_read_ahead(
-        [group[i].table.table_handle for i in in_files],
-        [prefetched[i] for i in in_files],
-        with_slots=_has_gradients(group),
-    )
-    with tf.control_dependencies([read]):
-        return [tf.identity(tensor) for tensor in prefetched]
 
 
 def _row_splits(group: Iterable[Lookup]) -> list[tf.Tensor]:

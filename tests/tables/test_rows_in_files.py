@@ -110,7 +110,7 @@ def test_bits_of_a_table_in_memory(disk, share, num_steps):
     assert in_memory["resident_bytes"] == in_memory["bytes"]
 
 
-def test_rows_of_prefetched_batches_are_in_memory(disk):
+def test_prefetched_batches_train_rows_in_files(disk):
     batches = np.arange(NUM_KEYS).reshape(20, -1).repeat(2, 0)  # of 10 pages each
     found = []
     for files in ({}, {"storage_path": disk, "memory_bytes": ALL_BYTES // 4}):
@@ -134,11 +134,11 @@ def test_rows_of_prefetched_batches_are_in_memory(disk):
                 for thread in threads:
                     thread.join()
     np.testing.assert_array_equal(found[:120], found[120:])
-    line = r"\| prefetched \| 400 \|( [\d.]+ MB \|){2} 1\.000 \|( [\d.]+ MB \|){2}"
+    line = r"\| prefetched \| 400 \|( [\d.]+ MB \|){2} 0\.\d{3} \|( [\d.]+ MB \|){2}"
     assert any(re.fullmatch(line, each) for each in lines)
     (figures,) = of_files
     assert figures["bytes_read"] > 0 and figures["bytes_written"] > 0
-    assert figures["rows_requested"] == 120 * 20 and figures["rows_missed"] == 0
+    assert figures["rows_requested"] == 120 * 20 > figures["rows_missed"] > 0
 
 
 def test_in_eager_mode(disk):

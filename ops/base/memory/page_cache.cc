@@ -19,7 +19,6 @@ namespace {
 constexpr uint8_t kUses = 15;  // as many are counted
 constexpr uint8_t kInMemory = 16;
 constexpr uint8_t kChanged = 32;  // since it was read
-constexpr uint8_t kAhead = 64;    // a later batch will use it: the hand passes it once
 
 // Simulated with keys drawn by a power law, their ranks fixed, drifting or exchanged at once: 16
 // and 31 uses read 1 % fewer pages, 4 and 15 read 3 % more.
@@ -28,7 +27,6 @@ constexpr int kMostRounds = 3 * kSeldomEnds;  // after which all counts are belo
 
 constexpr int64_t kRefreshPages = 4096;  // some 0.3 ms
 constexpr int64_t kAheadShare = 64;      // pages leave in groups of this part of the limit
-constexpr int64_t kLaterShare = 4;       // a later batch takes at most this part
 
 void CheckFolder(const std::string& folder, int64_t most_bytes) {
   struct stat status = {};
@@ -76,8 +74,7 @@ int Halved(int uses) { return (uses + 1) / 2; }
 
 /// One more, if `use` counts.
 int CountedUse(uint8_t state, RowUse use) {
-  const bool counts = use != RowUse::kUpdate && use != RowUse::kLater;
-  return state + (counts && NumUses(state) < kUses);
+  return state + (use != RowUse::kUpdate && NumUses(state) < kUses);
 }
 
 void MakeDistinct(std::vector<int64_t>* pages) {
@@ -113,8 +110,7 @@ class PagesInUse {
       : number_(static_cast<uint8_t>(1 + cache->last_batch_++ % PageCache::kMostBatch)),
         running_(&cache->running_[number_]),
         use_(use),
-        flags_((use == RowUse::kLater ? kAhead : 0) |
-               (use == RowUse::kWrite || use == RowUse::kUpdate ? kChanged : 0)) {
+        flags_(use == RowUse::kWrite || use == RowUse::kUpdate ? kChanged : 0) {
     ++*running_;
   }
   PagesInUse(const PagesInUse&) = delete;
@@ -127,7 +123,7 @@ class PagesInUse {
     __atomic_store_n(batch, number_, __ATOMIC_RELAXED);
     ++size_;
     return IsInMemory(Replace(page, [this](uint8_t state) {
-      return ((IsInMemory(state) ? CountedUse(state, use_) : state) & ~kAhead) | flags_;
+      return (IsInMemory(state) ? CountedUse(state, use_) : state) | flags_;
     }));
   }
   int64_t size() const { return size_; }
@@ -294,8 +290,6 @@ void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
     cache.num_requested_ +=
         num_rows - std::count_if(row_ids, row_ids + num_rows, [](int64_t row) { return row < 0; });
   }
-  // They would drop pages of the present batch.
-  if (use == RowUse::kLater && num_pages > cache.most_pages_ / kLaterShare) return;
   // Also for what earlier batches needed beyond the limit.
   cache.MakeRoom(num_pages, in_use.size() - num_pages);
   for (size_t i = 0; i < planes.size(); ++i) {
@@ -328,8 +322,7 @@ int64_t CachedFile::Sweep(int64_t wanted) {
     uint8_t* const page = States() + hand_;
     const uint8_t state = Load(page);
     if (!IsInMemory(state)) continue;
-    if ((state & kAhead) != 0) Replace(page, [](uint8_t now) { return now & ~kAhead; });
-    if ((state & kAhead) != 0 || NumUses(state) > cache_->seldom_ || !Leave(hand_)) {
+    if (NumUses(state) > cache_->seldom_ || !Leave(hand_)) {
       is_range_open = false;
       continue;
     }

@@ -33,7 +33,6 @@ enum class RowUse {
   kRead,
   kWrite,
   kUpdate,  // writes those of a lookup, which has counted the use
-  kLater,   // a later batch will use them; no effect if it needs much of the memory
 };
 
 /// Rows in a file: where row 0 begins, and how far apart they are.

@@ -154,24 +154,6 @@ SOK_TEST(LookupsAreCountedAndNewPagesAreNotRead) {
   CHECK_EQ(statistics.bytes_read, static_cast<int64_t>(PageBytes()));
 }
 
-SOK_TEST(PagesOfALaterBatchStayForIt) {
-  const Rows rows(4);
-  rows.Write({0, 1, 2, 3, 4, 5, 6, 7}, 1.0f);
-  rows.Write({8}, 1.0f);
-  const RowsView view = rows.plane->data();
-  const auto fetch = [&](const Ids& row_ids) {
-    FetchRowsInFiles({{view.file, view.data, view.row_bytes()}}, Rows::Count(row_ids),
-                     row_ids.data(), RowUse::kLater);
-  };
-  fetch({0, -1});
-  rows.Write({8}, 2.0f);
-  rows.Write({9, 7}, 2.0f);
-  CHECK_TRUE(rows.IsResident(0));
-  fetch({1, 2});  // too many
-  CHECK_TRUE(!rows.IsResident(1) && !rows.IsResident(2));
-  CHECK_EQ(rows.cache->Statistics().rows_requested, 0);
-}
-
 SOK_TEST(PlanesOfATableShareTheLimit) {
   const Rows rows(2);
   PlaneOptions options{1000, PageFloats()};

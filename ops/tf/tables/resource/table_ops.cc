@@ -139,17 +139,6 @@ REGISTER_OP("SokLookupTier")
         "For each key 0 if its row and slots are in memory, 1 if not, and -1 if it has no row "
         "here.");
 
-REGISTER_OP("SokReadAhead")
-    .Input("tables: N * resource")
-    .Input("keys: N * int64")
-    .Attr("N: int >= 1")
-    .Attr("with_slots: bool")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc(
-        "Brings the rows of keys, and their slots, into memory, where they are in files; for a "
-        "step to come. Keys without a row are skipped.");
-
 REGISTER_OP("SokTablePreset")
     .Input("table: resource")
     .Input("values: float")
@@ -289,34 +278,6 @@ void LookUpTiers(tf::OpKernelContext* ctx) {
   });
 }
 
-class ReadAhead {
- public:
-  explicit ReadAhead(tf::OpKernelConstruction* ctx)
-      : with_slots_(Attribute<bool>(ctx, "with_slots")) {}
-
-  void operator()(tf::OpKernelContext* ctx) const {
-    const Group group(ctx);
-    ForEachItem(ctx, [&](OpCall& call, int i) {
-      const tf::Tensor& keys = group.Vector("keys", i);
-      LookupTable(ctx, group.Handle("tables", i))->WithPlanes(call, [&](const TableView& view) {
-        PlanesToFetch planes;
-        if (with_slots_) {
-          planes.Add(view.planes);
-        } else {
-          planes.Add(view.planes.rows->data());
-        }
-        if (planes.empty()) return;
-        const std::vector<int64_t> row_ids =
-            view.table.FindOnHost(call, keys.NumElements(), Data<int64_t>(keys));
-        planes.Fetch(keys.NumElements(), row_ids.data(), RowUse::kLater);
-      });
-    });
-  }
-
- private:
-  const bool with_slots_;
-};
-
 void TablePreset(tf::OpKernelContext* ctx) {
   OpCall call(ctx);
   LookupTable(ctx, HandleIn(ctx, "table"))->SetPreset(call, Input(ctx, "values"));
@@ -376,7 +337,6 @@ const RegisteredKernel kTableKernels[] = {
     {"SokTableSize", Make<KernelOf<Calls<SizeOfTable>>>, {"table", "num_keys"}},
     {"SokTableStatistics", Make<KernelOf<Calls<StatisticsOfTable>>>, {"table", "statistics"}},
     {"SokLookupTier", Make<KernelOf<Calls<LookUpTiers>>>, {"table", "keys", "tiers"}},
-    {"SokReadAhead", Make<KernelOf<ReadAhead>>, {"tables"}},
     {"SokTablePreset", Make<KernelOf<Calls<TablePreset>>>, {"table"}},
     {"SokReadFirstRows", Make<KernelOf<Calls<ReadFirstRows>>>, {"table"}},
     {"SokAssignFirstRows", Make<KernelOf<Calls<AssignFirstRows>>>, {"table"}},
