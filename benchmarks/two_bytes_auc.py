@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows of two bytes cost in quality: `python -m benchmarks.row_dtypes_auc --scripts FOLDER`.
+"""What numbers of two bytes cost in quality, those of rows or of products of matrices:
+`python -m benchmarks.two_bytes_auc --of products --scripts FOLDER`.
 
-Trains the demo's model, and DeepRec's scripts dlrm and wide_and_deep of FOLDER unmodified, on
-planted data, with rows of float32 and of bfloat16, rounded stochastically and to nearest. Each seed
-gives other first values, and the same batches. Prints the AUC of all, on samples that none saw.
+Trains DeepRec's scripts of FOLDER unmodified, with rows also the demo's model, on planted data, in
+float32 and in bfloat16: rows rounded stochastically and to nearest, products as --bfloat16 has
+them. Each seed gives other first values. Prints the AUC of all, on samples that none saw.
 """
 
 import argparse
@@ -15,16 +16,28 @@ import subprocess
 import sys
 import tempfile
 
+from benchmarks.modelzoo import cases, scripts
 from benchmarks.modelzoo.data import Data
 from benchmarks.tables import lines
 from examples.dlrm import generator
 
-ROWS = {  # column of the table -> (SOK_ROW_DTYPE, whether to round to nearest)
-    "float32": ("float32", False),
-    "bfloat16, stochastic": ("bfloat16", False),
-    "bfloat16, nearest": ("bfloat16", True),
+DEMO = "demo"
+VARIANTS = {  # what -> {column of the table: (variables, whether to round rows to nearest)}
+    "rows": {
+        "float32": ({"SOK_ROW_DTYPE": "float32"}, False),
+        "bfloat16, stochastic": ({"SOK_ROW_DTYPE": "bfloat16"}, False),
+        "bfloat16, nearest": ({"SOK_ROW_DTYPE": "bfloat16"}, True),
+    },
+    "products": {
+        "float32": ({"SOK_BFLOAT16_PRODUCTS": "0"}, False),
+        "bfloat16": ({"SOK_BFLOAT16_PRODUCTS": "1"}, False),
+    },
 }
-DEMO, SCRIPTS = "demo", ("dlrm", "wide_and_deep")
+MODELS = {
+    "rows": (DEMO, "dlrm", "wide_and_deep"),
+    "products": ("bst", "din", "dlrm", "dssm", "wide_and_deep"),
+}
+_FEATURES = {"rows": "ev", "products": cases.DEFAULT}  # flags of scripts
 _TO_NEAREST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rows_to_nearest.py")
 _AUC = re.compile(r"AUC\s*[=:]?\s*([01]\.\d+)", re.I)
 
@@ -34,15 +47,16 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--scripts", help="a folder with dlrm/train.py and wide_and_deep/train.py")
-    parser.add_argument("--models", nargs="+", default=[DEMO, *SCRIPTS])
+    parser.add_argument("--of", choices=VARIANTS, default="rows")
+    parser.add_argument("--scripts", help="a folder with folders of scripts, as dlrm/train.py")
+    parser.add_argument("--models", nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--eval-samples", type=int, default=50_000)
     parsed = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for model in parsed.models:
+        for model in parsed.models or MODELS[parsed.of]:
             command = _of_demo if model == DEMO else _of_script
             print("\n".join(_table(model, command(model, parsed, folder), parsed, folder)))
 
@@ -58,10 +72,11 @@ def _of_demo(model, parsed, folder):
 
 
 def _of_script(model, parsed, folder):
-    data = Data(os.path.join(folder, "data"), *_sizes(parsed).values()).folder("criteo")
-    script = os.path.abspath(os.path.join(parsed.scripts, model, "train.py"))
-    sizes = ["--batch_size", str(parsed.batch_size), "--steps", str(parsed.steps)]
-    return ["sok_compat.run", script, "--data_location", data, *sizes, "--ev", "true"]
+    script = next(each for each in scripts.find_scripts(parsed.scripts) if each.model == model)
+    data = Data(os.path.join(folder, "data"), *_sizes(parsed).values()).folder(script.data_format)
+    case = next(each for each in cases.cases_of(script) if each.feature == _FEATURES[parsed.of])
+    settings = cases.Settings(parsed.steps, parsed.batch_size)
+    return ["sok_compat.run", script.path, *case.arguments(settings, data)]
 
 
 def _sizes(parsed):
@@ -70,27 +85,30 @@ def _sizes(parsed):
 
 def _table(model, command, parsed, folder):
     """Lines: a row for each seed, and the means; each run starts in a folder of its own."""
-    found = {title: [] for title in ROWS}
+    variants = VARIANTS[parsed.of]
+    found = {title: [] for title in variants}
     for seed in parsed.seeds:
-        for title, (dtype, is_nearest) in ROWS.items():
+        for title, (variables, is_nearest) in variants.items():
             with tempfile.TemporaryDirectory(dir=folder) as work:
-                found[title].append(_auc([*command, "--seed", str(seed)], dtype, is_nearest, work))
+                found[title].append(
+                    _auc([*command, "--seed", str(seed)], variables, is_nearest, work)
+                )
             print(f"{model}, seed {seed}, {title}: {found[title][-1]:.4f}", file=sys.stderr)
     rows = [(f"{model}, seed {s}", *each) for s, each in zip(parsed.seeds, zip(*found.values()))]
     rows.append((f"{model}, mean", *map(statistics.mean, found.values())))
     rows.append((f"{model}, deviation", *map(statistics.pstdev, found.values())))
     texts = [[name, *(f"{value:.4f}" for value in values)] for name, *values in rows]
-    return lines(["", *ROWS], texts)
+    return lines(["", *variants], texts)
 
 
-def _auc(command, dtype, is_nearest, work):
+def _auc(command, variables, is_nearest, work):
     """The last AUC that a run prints."""
     os.makedirs(os.path.join(work, "result"))  # scripts expect it
     launcher = [_TO_NEAREST] if is_nearest else ["-m"]
     ended = subprocess.run(
         [sys.executable, *launcher, *command],
         cwd=work,
-        env={**os.environ, "SOK_ROW_DTYPE": dtype, "TF_CPP_MIN_LOG_LEVEL": "2"},
+        env={**os.environ, **variables, "TF_CPP_MIN_LOG_LEVEL": "2"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
