@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import sys
 from pathlib import Path
 
@@ -12,10 +13,15 @@ from sok_compat.run.console import rank_of_process
 
 _FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # of x86 and of 64-bit ARM, as Linux names them
 _PROCESSOR = Path("/proc/cpuinfo")
+# Values of a variable of oneDNN that rule these instructions out. With AVX2 the process aborts.
+_LIMIT = "ONEDNN_MAX_CPU_ISA"
+_LIMITS = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI"}
 
 
 def can_multiply_in_bfloat16() -> bool:
-    """Whether the processor has instructions for products in bfloat16."""
+    """Whether the processor has instructions for products in bfloat16, and oneDNN may use them."""
+    if os.environ.get(_LIMIT, "").upper() in _LIMITS:
+        return False
     lines = _PROCESSOR.read_text().splitlines() if _PROCESSOR.exists() else []
     return any(
         _FLAGS.intersection(line.split())
@@ -31,13 +37,14 @@ def multiply_in_bfloat16() -> None:
     A session whose configuration sets `auto_mixed_precision_onednn_bfloat16` keeps its own value.
 
     Raises:
-      SystemExit: the processor has no such instructions, so that it would be slower (status 2).
+      SystemExit: the processor has no such instructions, or oneDNN may not use them (status 2).
     """
     if not can_multiply_in_bfloat16():
         sys.stderr.write(
             "python -m sok_compat.run: --bfloat16 (or SOK_BFLOAT16_PRODUCTS=1) needs a processor "
-            f"with one of the instruction sets {', '.join(sorted(_FLAGS))}; on this one, which has "
-            "none, products in bfloat16 are slower than in float32. Run without it\n"
+            f"with one of the instruction sets {', '.join(sorted(_FLAGS))}, which {_LIMIT} (now "
+            f"{os.environ.get(_LIMIT) or 'unset'}) must not rule out: products in bfloat16 would "
+            "be slower than in float32, or fail. Run without it\n"
         )
         sys.exit(2)
     import tensorflow as tf

@@ -24,10 +24,10 @@ usage: python -m sok_compat.run.launch [--mpi] [-np N] command...
 
 Runs a command as N processes of this machine that Horovod connects, by Gloo; with --mpi, or where
 Horovod is not installed and mpi4py is, mpiexec starts them and MPI connects them. A command that
-begins with the name of a script, or with -m, is one for python -m sok_compat.run. Without -np there
-is a process for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES, or else of the
-machine; where there is none, one. The status is that of the first process that failed, whose error
-comes last; 130 after Ctrl-C, and 143 after SIGTERM.
+begins with the name of a script, with -m or with --bfloat16 is one for python -m sok_compat.run.
+Without -np there is a process for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES,
+or else of the machine; where there is none, one. The status is that of the first process that
+failed, whose error comes last; 130 after Ctrl-C, and 143 after SIGTERM.
 """
 
 # Horovod's launcher, but for its stack where a rank fails: the ranks have logged why.
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> None:
     if not arguments:
         _refuse("a command is missing")
     command = list(arguments)
-    if command[0] == "-m" or command[0].endswith(".py"):
+    if command[0] in ("-m", "--bfloat16") or command[0].endswith(".py"):
         command = [sys.executable, "-m", "sok_compat.run", *command]
     elif command[0].startswith("-"):
         _refuse(f"expected a command, got {command[0]!r}")

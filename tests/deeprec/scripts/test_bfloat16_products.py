@@ -75,8 +75,17 @@ def test_products_of_each_session_unless_it_says_no(tmp_path):
     assert launched(tmp_path, "off", SOK_BFLOAT16_PRODUCTS="1")[:3] == (0, 2, expected)
 
 
-@pytest.mark.parametrize("flags, can", [("fma avx512f avx512_bf16", True), ("fma avx512f", False)])
-def test_processors_without_it_are_refused(tmp_path, monkeypatch, capsys, flags, can):
+@pytest.mark.parametrize(
+    "flags, limit, can",
+    [
+        ("fma avx512f avx512_bf16", "", True),
+        ("fma avx512f avx512_bf16", "AVX512_CORE_AMX", True),
+        ("fma avx512f avx512_bf16", "avx2", False),  # TensorFlow aborted
+        ("fma avx512f", "", False),
+    ],
+)
+def test_processors_without_it_are_refused(tmp_path, monkeypatch, capsys, flags, limit, can):
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     processor = tmp_path / "cpuinfo"
     processor.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: bf16\n")
     monkeypatch.setattr(bfloat16_products, "_PROCESSOR", processor)

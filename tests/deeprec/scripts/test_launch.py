@@ -210,6 +210,15 @@ def test_without_gpus_there_is_one_process(tmp_path, command, status):
     assert launch(*given, cwd=tmp_path, CUDA_VISIBLE_DEVICES="-1")[0] == status
 
 
+@pytest.mark.parametrize("options", [[], ["--bfloat16"]])
+def test_options_of_the_launcher_of_scripts_are_passed_on(monkeypatch, options):
+    commands = []
+    monkeypatch.setattr(launch_module, "run", lambda command, *_: commands.append(command))
+    with pytest.raises(SystemExit):
+        launch_module.main(["-np", "2", *options, "train.py"])
+    assert commands == [[sys.executable, "-m", "sok_compat.run", *options, "train.py"]]
+
+
 @pytest.mark.parametrize("variables, number", [
     ({"CUDA_VISIBLE_DEVICES": "0,1,5"}, 3),
     ({"CUDA_VISIBLE_DEVICES": "GPU-a, GPU-b", "NVIDIA_VISIBLE_DEVICES": "all"}, 2),
