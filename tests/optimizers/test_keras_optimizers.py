@@ -111,6 +111,22 @@ def test_keys_of_two_lookups_of_a_step(optimizer, as_function):
     assert_close(*rows)
 
 
+@pytest.mark.parametrize("shape", [[DIM + 1, DIM], [DIM + 1], [NUM_KEYS, 2]], ids=str)
+def test_variables_in_a_scope_of_the_name_of_a_table(shape):
+    """Their slots are not the table's, whatever their shapes."""
+    table = Table(NUM_KEYS, DIM, "ones", name="user")
+    scopes = table.table_name, "other"
+    trained, alone = (tf.Variable(tf.ones(shape), name=f"{scope}/kernel") for scope in scopes)
+    by, by_itself = keras.optimizers.Adam(0.1), keras.optimizers.Adam(0.1)
+    for key in (1, 2):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(lookup(table, tf.constant([key]), insert=True) ** 2)
+        (gradient,) = tape.gradient(loss, [table])
+        by.apply_gradients([(gradient, table), (key * tf.ones(shape), trained)])
+        by_itself.apply_gradients([(key * tf.ones(shape), alone)])
+        assert_close(trained, alone)
+
+
 def training_in_a_graph(sok, optimizer, table, in_scope):
     gradient = tf.IndexedSlices(tf.ones([2, DIM]), [0, 1], table.shape)
     with sok.OptimizerScope([table]) if in_scope else contextlib.nullcontext():

@@ -70,7 +70,7 @@ def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
         # Variables whose slots checkpoints number come first, as another plan has other tables.
         var_list = sorted(var_list, key=has_slots_saved_with_it)
         with slots_apart(self):
-            _build_planes(self, var_list, tables)
+            _build_planes(self, var_list)
         _tables_of[self] = {members.unique_id(table) for table in tables}
         if tables:
             self.jit_compile = False  # True by default with a GPU, but XLA does not know tables
@@ -79,30 +79,42 @@ def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
     return build_with_planes
 
 
-def _build_planes(
-    optimizer: Any, var_list: Sequence[tf.Variable], tables: Sequence[TableInterface]
-) -> None:
+def _build_planes(optimizer: Any, var_list: Sequence[tf.Variable]) -> None:
     with contextlib.ExitStack() as stack:
-        for table in tables:
-            stack.enter_context(showing_some_rows(table))
-        stack.enter_context(tf.variable_creator_scope(functools.partial(_make_variable, tables)))
+        for variable in var_list:
+            if isinstance(variable, TableInterface):
+                stack.enter_context(showing_some_rows(variable))
+        stack.enter_context(tf.variable_creator_scope(functools.partial(_make_variable, var_list)))
         optimizer.build(var_list)
 
 
 def _make_variable(
-    tables: Sequence[TableInterface], next_creator: Callable[..., Any], **kwargs: Any
+    var_list: Sequence[tf.Variable], next_creator: Callable[..., Any], **kwargs: Any
 ) -> tf.Variable:
     average_of = kwargs.get("initial_value")
     if isinstance(average_of, TableInterface):
         raise_for_average(average_of)
-    variable = make_slot_or_variable(tables, next_creator, kwargs)
-    table = owner_by_name(kwargs.get("name") or "", tables)
-    if table is None or isinstance(variable, SlotVariable) or not variable.shape.rank:
+    table = _owner(kwargs.get("name") or "", var_list)
+    if table is None:
+        return next_creator(**kwargs)
+    variable = make_slot_or_variable([table], next_creator, kwargs)
+    if isinstance(variable, SlotVariable) or not variable.shape.rank:
         return variable
     has_rows = variable.shape[0] in (table.shape[0], table.capacity)
     if has_rows and average_of is not table:
         raise_for_slot(table, variable.name)
     return variable
+
+
+def _owner(name: str, var_list: Sequence[tf.Variable]) -> TableInterface | None:
+    """The table whose slot a variable is by its name; None for one of an ordinary variable, whose
+    name may contain a table's: 'm/user/kernel' is that of 'user/kernel', not of 'user'."""
+    table = owner_by_name(name, [each for each in var_list if isinstance(each, TableInterface)])
+    others = [each.name.partition(":")[0] for each in var_list if each is not table]
+    is_of_other = table is not None and any(
+        len(other) > len(table.table_name) and f"/{other}/" in f"/{name}/" for other in others
+    )
+    return None if is_of_other else table
 
 
 def _is_of_keras_3(optimizer: Any) -> bool:
