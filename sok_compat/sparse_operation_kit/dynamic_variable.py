@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from sok_compat.lookup.keys import int32_keys
+from sok_compat.lookup.keys import int32_keys, integer_keys
 from sok_compat.runtime.checked import checked
 from sok_compat.runtime.known_words import checks_words
 from sok_compat.runtime.tf_versions import global_seed
@@ -203,22 +203,28 @@ def assign(variable: Any, indices: Any, values: Any) -> tf.Operation | None:
       tf.errors.InvalidArgumentError: when run: another rank owns a key.
     """
     if isinstance(variable, SlotVariable):
-        return assign_rows_of_slot(variable, indices, values)
+        keys = integer_keys(indices, f"keys of {variable.name}", "sok.lookup_sparse")
+        rows = _checked_rows(variable.name, keys, values, variable.width)
+        return assign_rows_of_slot(variable, keys, rows)
     if not isinstance(variable, (DynamicVariable, StaticVariable)):
         raise TypeError(f"sok.assign needs a variable of sok, got {type(variable).__name__}")
     keys = variable.checked_keys(indices)
-    rows = tf.cast(tf.convert_to_tensor(values), tf.float32)
-    num_keys = tf.compat.dimension_at_index(keys.shape, 0).value if keys.shape.rank == 1 else 0
-    if keys.shape.rank not in (None, 1) or not rows.shape.is_compatible_with(
-        [num_keys, variable.dim]
-    ):
-        raise ValueError(
-            f"sok.assign to {variable.table_name} needs indices [n] and values "
-            f"[n, {variable.dim}], got {keys.shape} and {rows.shape}"
-        )
+    rows = _checked_rows(variable.table_name, keys, values, variable.dim)
     if variable.placement.is_spread:
         keys = _owned(variable, keys)
     return write_rows(variable, keys, rows)
+
+
+def _checked_rows(name: str, keys: tf.Tensor, values: Any, width: int) -> tf.Tensor:
+    """Returns the values as float32 rows; raises ValueError unless they are those of the keys."""
+    rows = tf.cast(tf.convert_to_tensor(values), tf.float32)
+    num_keys = tf.compat.dimension_at_index(keys.shape, 0).value if keys.shape.rank == 1 else 0
+    if keys.shape.rank not in (None, 1) or not rows.shape.is_compatible_with([num_keys, width]):
+        raise ValueError(
+            f"sok.assign to {name} needs indices [n] and values [n, {width}], got {keys.shape} and "
+            f"{rows.shape}"
+        )
+    return rows
 
 
 def _owned(variable: Table, keys: tf.Tensor) -> tf.Tensor:

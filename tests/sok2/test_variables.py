@@ -397,3 +397,9 @@ def test_slots_by_key(sok, key_type):
     np.testing.assert_allclose(sok.export(slot)[1], [[1.5, 4.5], [3, 4]])
     with pytest.raises(tf.errors.InvalidArgumentError, match="sok.assign of .*: a key has no row"):
         sok.assign(slot, [5], [[0.0, 0.0]])
+    for rows in ([[1.0], [2.0]], [1.0, 2.0]):  # as many numbers as a row of 7 has
+        with pytest.raises(ValueError, match=r"needs indices \[n\] and values \[n, 2\]"):
+            sok.assign(slot, [7], rows)
+    with pytest.raises(TypeError, match="must be integers, got float32"):
+        sok.assign(slot, [7.5], [[0.0, 0.0]])
+    np.testing.assert_allclose(sok.export(slot)[1], [[1.5, 4.5], [3, 4]])

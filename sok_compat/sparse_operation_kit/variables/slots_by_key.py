@@ -6,8 +6,6 @@ In SparseOperationKit 2 such a slot is a DynamicVariable of its own.
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from sok_compat.runtime.checked import checked
@@ -25,8 +23,10 @@ def rows_of_slot(slot: SlotVariable) -> tuple[tf.Tensor, tf.Tensor]:
     return keys, rows
 
 
-def assign_rows_of_slot(slot: SlotVariable, indices: Any, values: Any) -> tf.Operation | None:
-    """Sets the slot's rows of keys, integers [n], to values [n, width].
+def assign_rows_of_slot(
+    slot: SlotVariable, keys: tf.Tensor, rows: tf.Tensor
+) -> tf.Operation | None:
+    """Sets the slot's rows of keys, int64 [n], to rows float32 [n, width].
 
     Returns:
       The op; None in eager mode.
@@ -34,13 +34,8 @@ def assign_rows_of_slot(slot: SlotVariable, indices: Any, values: Any) -> tf.Ope
     Raises:
       tf.errors.InvalidArgumentError: when run: a key has no row on this rank.
     """
-    keys = tf.cast(tf.convert_to_tensor(indices), tf.int64)
-    values = tf.cast(tf.convert_to_tensor(values), tf.float32)
-    return tf.raw_ops.ResourceScatterUpdate(
-        resource=slot.handle,
-        indices=_row_ids(slot, keys, "sok.assign"),
-        updates=tf.reshape(values, [-1, slot.width]),
-    )
+    row_ids = _row_ids(slot, keys, "sok.assign")
+    return tf.raw_ops.ResourceScatterUpdate(resource=slot.handle, indices=row_ids, updates=rows)
 
 
 def _row_ids(slot, keys, user):
