@@ -47,6 +47,19 @@ std::vector<int64_t> Insert(Call& call, Table& table, const Planes& planes, cons
   return rows;
 }
 
+/// Keys that are given rows wait for none any more.
+void InsertPastFilter(Call& call, KeyHistory* history, Table& table, const Planes& planes,
+                      const KeyBatch& batch, int64_t* row_ids) {
+  std::vector<int64_t> buffer;
+  const int64_t* keys = call.OnHost(batch.keys, batch.num_keys, &buffer);
+  const std::lock_guard<FairSharedMutex> lock(history->mutex());
+  // Allocates first: nothing may fail once keys have rows.
+  history->Reserve(call.executor(), 0, batch.num_keys);
+  table.FindOrInsert(call, batch, planes, row_ids);
+  for (int64_t i = 0; i < batch.num_keys; ++i)
+    history->waiting().Admit(keys[i], history->options().filter_freq);
+}
+
 }  // namespace
 
 KeyPolicy::KeyPolicy(const HistoryOptions& options, StepRegistry& steps, const void* table,
@@ -84,7 +97,11 @@ Evicted KeyPolicy::Arrive(Call& call, Table& table, const Planes& planes, const 
     const std::lock_guard<FairSharedMutex> lock(history_.mutex());
     return ArriveAtLimit(call, table, planes, arrival, row_ids);
   } else if (arrival.purpose == Purpose::kInsert) {
-    table.FindOrInsert(call, arrival, planes, row_ids);
+    if (options().has_filter()) {
+      InsertPastFilter(call, &history_, table, planes, arrival, row_ids);
+    } else {
+      table.FindOrInsert(call, arrival, planes, row_ids);
+    }
   } else {
     table.Find(call, arrival.num_keys, arrival.keys, row_ids);
     if (!options().has_filter()) return {};

@@ -19,6 +19,7 @@ from sok_compat.deeprec.variables.options import (
     InitializerOption,
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
+from sok_compat.tables.rows.row_writes import write_rows
 from tests.support.deeprec.deeprec_steps import NO_PERMISSION, Steps, found_rows, get_variable
 from tests.support.sessions import initialized_session
 
@@ -41,6 +42,22 @@ def test_a_key_gets_its_row_when_it_has_come_often_enough(graph, key_filter):
         assert steps.train(session, 5, 6, 7, 5) == [0.75, NO_PERMISSION, NO_PERMISSION, 0.75]
         assert steps.stored(session) == {5: (0.25, 2, 5), 6: (0.75, 2, 3)}
         assert session.run(known).tolist() == [[5, 3], [1, 0]]
+
+
+def test_a_key_whose_row_is_set_waits_no_more(graph, tmp_path):
+    """A checkpoint had it twice: what the filter had counted replaced the row's history."""
+    steps = Steps(get_variable(filter_option=EXACT))
+    set_row = write_rows(steps.variable, tf.constant([5], tf.int64), [[4.0, 4.0]])
+    known, waiting = steps.variable.get_frequency([5, 6]), steps.variable.waiting_keys()
+    saver = tf1.train.Saver()
+    with initialized_session() as session:
+        steps.train(session, 5, 6)
+        session.run(set_row)
+        assert session.run(known).tolist() == [3, 1]
+        assert session.run(waiting)[0].tolist() == [6]
+        saver.restore(session, saver.save(session, str(tmp_path / "model")))
+        assert session.run(known).tolist() == [3, 1]
+        assert session.run(waiting)[0].tolist() == [6]
 
 
 @pytest.mark.parametrize("freq", [0, 1])

@@ -166,6 +166,24 @@ SOK_TEST(KeysGetRowsWhenTheyHaveComeOftenEnough) {
   }
 }
 
+SOK_TEST(KeysThatAreGivenRowsWaitNoMore) {
+  for (const BloomOptions& bloom :
+       {BloomOptions{}, BloomOptions{100'000, 3, 4}, BloomOptions{64, 3, 1}}) {
+    OnAllEngines([&](const TestedEngine& engine) {
+      TableWithPolicy keys(engine, Filter(3, bloom));
+      const Step step(keys.steps);
+      keys.Train(step, 4, {10, 11, 12}, {1, 1, 2});
+      const int64_t num_waiting = keys.policy.NumWaiting();
+      CHECK_TRUE(keys.Insert(step, {10, 13}) == (Ids{0, 1}));
+      CHECK_EQ(keys.policy.NumWaiting(), num_waiting == 0 ? 0 : 2);  // a filter has no list
+      CHECK_EQ(keys.SeenOf(10).count, 3);
+      const Step other(keys.steps);
+      CHECK_TRUE(keys.Train(other, 5, {10, 12}, {1, 1}) == (Ids{0, 2}));
+      CHECK_EQ(keys.SeenOf(10).count, 4);
+    });
+  }
+}
+
 SOK_TEST(InsertsOnlyKeysThatALookupHasNotFound) {
   OnAllEngines([](const TestedEngine& engine) {
     TableWithPolicy keys(engine, HistoryOptions());
