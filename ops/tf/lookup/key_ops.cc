@@ -184,6 +184,9 @@ class FindRowsOp : public tf::AsyncOpKernel {
     ForEachItem(ctx, [&](OpCall& call, int i) {
       const auto resource = LookupTable(ctx, group.Handle("tables", i));
       if (seen.insert(resource.get()).second) return;
+      bool limits_keys = false;
+      resource->WithTable([&](const TableView& view) { limits_keys = view.limits_keys(); });
+      if (!limits_keys) return;
       const tf::Tensor& keys = group.Input("keys", i);
       resource->Find(call, resource->ArrivalOf(ctx, Arrival::Purpose::kUse, keys),
                      call.Temporary<int64_t>(keys.NumElements()));
