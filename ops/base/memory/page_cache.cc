@@ -139,16 +139,29 @@ class PagesInUse {
 PageCacheStatistics PageCache::Statistics() {
   const auto page_bytes = static_cast<int64_t>(PageBytes());
   PageCacheStatistics statistics;
-  statistics.resident_bytes = num_resident_ * page_bytes;
   statistics.rows_requested = num_requested_;
   statistics.rows_missed = num_missed_;
   statistics.bytes_read = num_read_ * page_bytes;
   statistics.bytes_written = num_written_ * page_bytes;
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const CachedFile* file : files_) {
-    statistics.allocated_bytes += static_cast<int64_t>(file->memory_.allocated_bytes());
-  }
+  statistics.allocated_bytes = AllocatedBytes();
+  statistics.resident_bytes = counts_ ? num_resident_ * page_bytes : statistics.allocated_bytes;
   return statistics;
+}
+
+int64_t PageCache::AllocatedBytes() const {
+  int64_t bytes = 0;
+  for (const CachedFile* file : files_) {
+    bytes += static_cast<int64_t>(file->memory_.allocated_bytes());
+  }
+  return bytes;
+}
+
+/// Begins to count when files have more pages than fit.
+void PageCache::CountIfTooMany() {
+  if (counts_ || AllocatedBytes() <= most_pages_ * static_cast<int64_t>(PageBytes())) return;
+  for (CachedFile* file : files_) file->FindResident();
+  counts_ = true;
 }
 
 /// Drops pages until `num_pages` more fit below the limit, or only the `num_in_use` are left.
@@ -211,6 +224,7 @@ void CachedFile::Grow(size_t size_bytes) {
 void CachedFile::Allocate(size_t end_bytes) {
   const std::lock_guard<std::mutex> lock(cache_->mutex_);
   memory_.Allocate(end_bytes);
+  cache_->CountIfTooMany();
 }
 
 void CachedFile::Release() {
@@ -262,6 +276,20 @@ void CachedFile::Enter(const std::vector<int64_t>& pages, RowUse use) {
   }
 }
 
+/// Notes which pages are in memory, before uses are counted. All of them were written.
+void CachedFile::FindResident() {
+  const PageRange all{0, static_cast<int64_t>(memory_.allocated_bytes() / PageBytes())};
+  std::vector<unsigned char> resident(static_cast<size_t>(all.count));
+  memory_.GetResident(all, resident.data());
+  std::vector<int64_t> pages;
+  for (int64_t page = 0; page < all.count; ++page) {
+    if ((resident[static_cast<size_t>(page)] & 1) == 0) continue;
+    States()[page] = kChanged;
+    pages.push_back(page);
+  }
+  if (!pages.empty()) Enter(pages, RowUse::kWrite);
+}
+
 /// Notes that a page is not in memory, unless a batch uses it; returns whether it was.
 bool CachedFile::Leave(int64_t page) {
   if (cache_->running_[Load(Batches() + page)] > 0) return false;
@@ -276,6 +304,11 @@ void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
                       const int64_t* row_ids, RowUse use) {
   PageCache& cache = *planes.front().file->cache_;
   for (const RowsInFile& plane : planes) plane.file->memory_.CheckWrites();
+  if (use == RowUse::kLookUp) {
+    cache.num_requested_ +=
+        num_rows - std::count_if(row_ids, row_ids + num_rows, [](int64_t row) { return row < 0; });
+  }
+  if (!cache.counts_) return;
   PagesInUse in_use(&cache, use);
   std::vector<std::vector<int64_t>> missing(planes.size());
   int64_t num_pages = 0;
@@ -285,10 +318,6 @@ void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
         [&](uint8_t* page, uint8_t* batch) { return in_use.Use(page, batch); }, &missing[i]);
     if (use == RowUse::kLookUp && i == 0) cache.num_missed_ += num_missed;
     num_pages += static_cast<int64_t>(missing[i].size());
-  }
-  if (use == RowUse::kLookUp) {
-    cache.num_requested_ +=
-        num_rows - std::count_if(row_ids, row_ids + num_rows, [](int64_t row) { return row < 0; });
   }
   // Also for what earlier batches needed beyond the limit.
   cache.MakeRoom(num_pages, in_use.size() - num_pages);

@@ -52,7 +52,8 @@ void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
 /// raises the page's count, which outlives its stay in memory. The hand of a clock drops pages with
 /// at most `seldom_` uses; a round that finds too few raises `seldom_`, until at kSeldomEnds all
 /// counts are halved, so that old uses are forgotten. Pages of running batches stay. Contents of
-/// files never depend on it.
+/// files never depend on it. While all files fit below the limit, no page leaves, and none is
+/// counted.
 class PageCache {
  public:
   /// Files are in `folder`, of which at most about `most_bytes`, at least a page, are in memory
@@ -72,12 +73,15 @@ class PageCache {
   friend void FetchRowsInFiles(const std::vector<RowsInFile>& planes, int64_t num_rows,
                                const int64_t* row_ids, RowUse use);
 
+  int64_t AllocatedBytes() const;
+  void CountIfTooMany();
   void MakeRoom(int64_t num_pages, int64_t num_in_use);
   void RaiseSeldom();
 
   const std::string folder_;
   const int64_t most_bytes_;
   const int64_t most_pages_;
+  std::atomic<bool> counts_{false};  // uses of pages
   std::atomic<int64_t> num_resident_{0};  // pages
   std::atomic<int64_t> num_requested_{0};
   std::atomic<int64_t> num_missed_{0};
@@ -120,6 +124,7 @@ class CachedFile {
   bool Leave(int64_t page);
   uint8_t* States() const { return static_cast<uint8_t*>(states_.data()); }
   uint8_t* Batches() const { return static_cast<uint8_t*>(batches_.data()); }
+  void FindResident();
   int64_t Sweep(int64_t wanted);
   void Refresh();
 

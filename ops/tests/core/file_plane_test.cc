@@ -154,6 +154,25 @@ SOK_TEST(LookupsAreCountedAndNewPagesAreNotRead) {
   CHECK_EQ(statistics.bytes_read, static_cast<int64_t>(PageBytes()));
 }
 
+SOK_TEST(PagesAreCountedOnceTheyDoNotFit) {
+  const auto page_bytes = static_cast<int64_t>(PageBytes());
+  const Rows rows(12);
+  const Ids old = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  rows.Write(old, 1.0f);
+  rows.LookUp({0, 1});
+  PageCacheStatistics statistics = rows.cache->Statistics();
+  CHECK_EQ(statistics.resident_bytes, 10 * page_bytes);
+  CHECK_EQ(statistics.rows_requested, 2);
+  CHECK_EQ(statistics.rows_missed, 0);
+  rows.plane->ExpectRows(20);
+  rows.Write({10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, 2.0f);
+  statistics = rows.cache->Statistics();
+  CHECK_EQ(statistics.resident_bytes, 12 * page_bytes);
+  CHECK_EQ(statistics.bytes_written, 8 * page_bytes);
+  CHECK_TRUE(rows.Read(old) == std::vector<float>(10, 1.0f));
+  CHECK_EQ(rows.cache->Statistics().bytes_read, 8 * page_bytes);
+}
+
 SOK_TEST(PlanesOfATableShareTheLimit) {
   const Rows rows(2);
   PlaneOptions options{1000, PageFloats()};
