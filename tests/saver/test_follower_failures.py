@@ -141,15 +141,15 @@ def test_nothing_is_served_if_the_version_before_is_gone(folder):
 def test_a_swap_that_fails_is_not_tried_at_each_look(folder):
     """Though the folder changes all the time."""
     with following(folder, 1) as made:
-        swap = FailingSwap(made, ERRORS[0])
+        swap, began = FailingSwap(made, ERRORS[0]), time.monotonic()
         point(folder, 2)
         await_that(lambda: made.problem() == "no memory")
         for _ in range(20):
             point(folder, 2)
             time.sleep(0.03)
-        assert swap.count == 1
+        assert swap.count <= 1 + time.monotonic() - began  # tried again a second later
         assert numbers_seen(made) == {1.0}
-        await_that(lambda: swap.count == 2)  # a second later
+        await_that(lambda: swap.count >= 2)
 
 
 @pytest.mark.parametrize("is_written", [False, True])
