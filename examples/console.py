@@ -54,6 +54,11 @@ def run(program, arguments):
         return EXIT_INTERRUPTED
 
 
+def tell(text):
+    """Says what goes on, beside what the program prints."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def fail(error):
     """Says what was wrong with the input; returns the exit status."""
     sys.stdout.flush()

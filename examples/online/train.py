@@ -4,18 +4,11 @@ it; by itself: `python -m examples.online.train FOLDER`."""
 
 import argparse
 import os
+import signal
 import sys
 import time
 
 from examples import console
-
-if __name__ == "__main__":
-    console.quiet_tensorflow()
-
-import sparse_operation_kit as sok
-import tensorflow.compat.v1 as tf
-
-from examples.online.model import build
 from examples.online.stream import Stream
 
 BATCH = 512
@@ -24,6 +17,12 @@ WHOLE_EVERY = 20  # saves
 
 def train(folder, stream, save_seconds, stop):
     """Until `stop` is set."""
+    console.quiet_tensorflow()
+    import sparse_operation_kit as sok
+    import tensorflow.compat.v1 as tf
+
+    from examples.online.model import build
+
     tf.disable_eager_execution()
     inputs, outputs = build(training=True)
     clicks = tf.placeholder(tf.float32, [None])
@@ -60,6 +59,8 @@ def main(arguments, stop):
     parser.add_argument("--turn-seconds", type=float, default=60.0, help="see stream.py")
     parser.add_argument("--save-seconds", type=float, default=2.0)
     options = parser.parse_args(arguments)
+    # The server ends it so. A terminal's Ctrl-C reaches both, and a second one would interrupt.
+    signal.signal(signal.SIGTERM, lambda *_: setattr(stop, "is_set", True))
     os.makedirs(options.folder, exist_ok=True)
     stream = Stream(options.began, options.turn_seconds, seed=1)
     train(options.folder, stream, options.save_seconds, stop)
