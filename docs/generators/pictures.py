@@ -93,6 +93,18 @@ def _draw_larger(axes: Axes, data: dict[str, Any]) -> None:
     axes.legend(loc="upper left", frameon=False)
 
 
+def _online_data():
+    return measured("online")["auc"]
+
+
+def _draw_online(axes: Axes, data: dict[str, Any]) -> None:
+    for (title, points), color in zip(data.items(), (_OURS, _PLAIN)):
+        seconds, aucs = zip(*points)
+        axes.plot(seconds, aucs, color=color, label=f"the model that {title}")
+    axes.set(xlabel="seconds", ylabel="AUC of the last requests", ylim=(0, 1))
+    axes.legend(loc="lower right", frameon=False)
+
+
 def _row_dtypes_data():
     return measured("row_dtypes")["bytes_a_key"]
 
@@ -285,6 +297,7 @@ PICTURES: dict[str, tuple[tuple[float, float], Callable[[], Any], Callable[..., 
     "history": ((6, 3.4), history_data, _draw_history),
     "larger_than_memory": ((6, 3.4), _larger_data, _draw_larger),
     "memory": ((6, 3.4), _memory_data, _draw_memory),
+    "online": ((6, 3.4), _online_data, _draw_online),
     "plan": ((6, 5), _plan_data, _draw_plan),
     "ranks": ((6, 3.4), _ranks_data, _draw_ranks),
     "row_dtypes": ((6, 2.6), _row_dtypes_data, _draw_row_dtypes),
