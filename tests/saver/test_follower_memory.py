@@ -57,5 +57,5 @@ def test_memory_of_the_server(tmp_path):
     folder = f"folder = {str(tmp_path)!r}\n"
     run_python(f"is_trainer = True\n{folder}{MEMORY}")
     *of_increments, of_whole = run_python(f"is_trainer = False\n{folder}{MEMORY}").splitlines()
-    assert max(map(int, of_increments)) < 40, of_increments
-    assert int(of_whole) < 122
+    assert max(map(int, of_increments)) < 16, of_increments
+    assert int(of_whole) < 80

@@ -11,7 +11,7 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kBlockBytes = 16 << 20;
+constexpr int64_t kBlockBytes = 4 << 20;
 // Blocks in memory: the consumer's, and two being read, as with one it would wait for the disk.
 constexpr size_t kBlocks = 3;
 
