@@ -38,6 +38,11 @@ void CheckHistoryOptions(const HistoryOptions& options) {
           " hashes and counters of 1, 2, 4 or 8 bytes, got ", bloom.num_hashes, " hashes and ",
           bloom.num_counters, " counters of ", bytes, " bytes");
   }
+  if (options.filter_freq > bloom.most_count()) {
+    Throw(ErrorCode::kInvalidArgument, "counters of ", bytes, " bytes count up to ",
+          bloom.most_count(), ", fewer than filter_freq, ", options.filter_freq,
+          "; make them larger");
+  }
 }
 
 KeyHistory::KeyHistory(const HistoryOptions& options)

@@ -148,10 +148,7 @@ class BloomFilter {
 class BoundedCounts : public WaitingKeys {
  public:
   explicit BoundedCounts(const BloomOptions& options)
-      : options_(options),
-        most_(options.counter_bytes == 8 ? std::numeric_limits<int64_t>::max()
-                                         : (int64_t{1} << (8 * options.counter_bytes)) - 1),
-        exact_(MakeExactCounts()) {}
+      : options_(options), most_(options.most_count()), exact_(MakeExactCounts()) {}
 
   void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
     if (exact_) exact_->Find(num_keys, keys, seen);

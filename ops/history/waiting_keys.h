@@ -38,6 +38,10 @@ struct BloomOptions {
   int64_t num_counters = 0;  // 0: no filter
   int64_t num_hashes = 1;
   int64_t counter_bytes = 8;  // 1, 2, 4 or 8
+  /// Of a counter, which saturates.
+  int64_t most_count() const {
+    return counter_bytes == 8 ? INT64_MAX : (int64_t{1} << (8 * counter_bytes)) - 1;
+  }
 };
 
 class WaitingKeys {

@@ -146,6 +146,10 @@ SOK_TEST(SizesOfBloomFiltersAreChecked) {
     CHECK_THROWS(ErrorCode::kInvalidArgument, (std::vector<std::string>{"Bloom filter"}),
                  CheckHistoryOptions(Filter(3, wrong)));
   }
+  CheckHistoryOptions(Filter(255, {10, 2, 1}));
+  CHECK_THROWS(ErrorCode::kInvalidArgument,
+               (std::vector<std::string>{"1 bytes count up to 255", "filter_freq, 256"}),
+               CheckHistoryOptions(Filter(256, {10, 2, 1})));
 }
 
 }  // namespace
