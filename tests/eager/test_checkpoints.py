@@ -6,10 +6,13 @@ import contextlib
 import pytest
 import tensorflow as tf
 
-from sok_compat.checkpoint import assign_from
+from sok_compat.checkpoint import assign_from, save_tables_in_checkpoints
 from sok_compat.checkpoint.streams import stored_tensors
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.tf_versions import has_keras_2
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
+from sok_compat.tables import Table
 
 TABLE = "layer/var/.ATTRIBUTES/table"
 
@@ -166,3 +169,23 @@ def test_slots_that_do_not_know_their_keys(sok, tmp_path):
     gradient = tf.IndexedSlices(tf.ones([0, 3]), tf.zeros([0], tf.int64), [16, 3])
     with pytest.raises(NotImplementedError, match="random.*start as a constant"):
         trained.optimizer.apply_gradients([(gradient, trained.table)])
+
+
+def test_slots_of_a_variable_whose_name_ends_as_a_table_is_called(tmp_path):
+    def trained(steps):
+        table = Table(None, 4, "zeros", name="named")
+        dense = tf.Variable(tf.ones([6, 4]), name="tower/named")
+        optimizer = keras.optimizers.Adam(0.1)
+        checkpoint = tf.train.Checkpoint(table=table, dense=dense, optimizer=optimizer)
+        for _ in range(steps):
+            with tf.GradientTape() as tape:
+                (rows,) = lookup_group([Lookup(table, tf.constant([1, 2], tf.int64))], True)
+                loss = tf.reduce_sum(tf.sin(rows)) + tf.nn.l2_loss(dense)
+            optimizer.apply_gradients(zip(tape.gradient(loss, [table, dense]), [table, dense]))
+        return checkpoint
+
+    save_tables_in_checkpoints()
+    saved, restored = trained(2), trained(1)
+    restored.restore(saved.save(str(tmp_path / "model")))
+    for mine, other in zip(saved.optimizer.variables, restored.optimizer.variables):
+        tf.debugging.assert_equal(mine, other)

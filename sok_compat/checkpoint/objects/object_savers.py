@@ -31,6 +31,7 @@ from sok_compat.runtime.tf_versions import (
     members,
 )
 from sok_compat.tables.known_tables import table_of_ordinary_slot
+from sok_compat.tables.slots.slot_names import is_of_another
 
 _last = threading.local()  # .path: of the last checkpoint saved with other ranks
 
@@ -155,9 +156,11 @@ def _raise_for_others(tables, registered_savers):
 
 def _raise_for_ordinary_slots(others):
     """Raises for optimizers' ordinary variables of tables: their rows follow a rank's row ids."""
-    for variable in others:
-        table = table_of_ordinary_slot(variable) if isinstance(variable, Variable) else None
-        if table is not None:
+    variables = [each for each in others if isinstance(each, Variable)]
+    trained = [each for each in variables if each.trainable]
+    for variable in variables:
+        table = table_of_ordinary_slot(variable)
+        if table is not None and not is_of_another(variable.name.partition(":")[0], table, trained):
             raise NotImplementedError(
                 f"{variable.name}, which an optimizer has made for the table {table.table_name}, "
                 "does not know its keys: make the optimizer without it, as use_ema=False leaves "

@@ -36,7 +36,7 @@ from sok_compat.tables.slots.slot_creation import (
     raise_for_average,
     raise_for_slot,
 )
-from sok_compat.tables.slots.slot_names import owner_by_name
+from sok_compat.tables.slots.slot_names import is_of_another, owner_by_name
 from sok_compat.tables.slots.slot_variable import SlotVariable
 from sok_compat.tables.slots.stock_slots import has_slots_saved_with_it, slots_apart
 
@@ -107,14 +107,9 @@ def _make_variable(
 
 
 def _owner(name: str, var_list: Sequence[tf.Variable]) -> TableInterface | None:
-    """The table whose slot a variable is by its name; None for one of an ordinary variable, whose
-    name may contain a table's: 'm/user/kernel' is that of 'user/kernel', not of 'user'."""
+    """The table whose slot a variable is by its name; None for one of an ordinary variable."""
     table = owner_by_name(name, [each for each in var_list if isinstance(each, TableInterface)])
-    others = [each.name.partition(":")[0] for each in var_list if each is not table]
-    is_of_other = table is not None and any(
-        len(other) > len(table.table_name) and f"/{other}/" in f"/{name}/" for other in others
-    )
-    return None if is_of_other else table
+    return None if table is None or is_of_another(name, table, var_list) else table
 
 
 def _is_of_keras_3(optimizer: Any) -> bool:

@@ -27,6 +27,15 @@ def owner_by_name(variable_name: str, tables: Iterable[TableInterface]) -> Table
     return owner
 
 
+def is_of_another(variable_name: str, table: TableInterface, others: Iterable[tf.Variable]) -> bool:
+    """Whether a slot whose name contains a table's is of one of the `others`: 'm/user/kernel' is of
+    'user/kernel', not of the table 'user'."""
+    names = [each.name.partition(":")[0] for each in others if each is not table]
+    return any(
+        len(name) > len(table.table_name) and f"/{name}/" in f"/{variable_name}/" for name in names
+    )
+
+
 def is_named_as_by_newer_keras(variable_name: str, table: TableInterface) -> bool:
     """Whether an optimizer of tf.keras.optimizers made a slot of a table: it names slots
     'm/<table>', all others '<table>/m'."""
