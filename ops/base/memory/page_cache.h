@@ -81,7 +81,7 @@ class PageCache {
   const std::string folder_;
   const int64_t most_bytes_;
   const int64_t most_pages_;
-  std::atomic<bool> counts_{false};  // uses of pages
+  std::atomic<bool> counts_{false};       // uses of pages
   std::atomic<int64_t> num_resident_{0};  // pages
   std::atomic<int64_t> num_requested_{0};
   std::atomic<int64_t> num_missed_{0};
